@@ -1,0 +1,2 @@
+// Package sign makes and checks Standard Webhooks signatures.
+package sign

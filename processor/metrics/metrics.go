@@ -1,0 +1,151 @@
+// Package metrics holds the processor's Prometheus metrics. Label values come
+// from closed sets only, and every series is there at zero from the start, so
+// that an alert can fire on the first failure.
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/barnabas-webhooks/barnabas/retry"
+	"github.com/barnabas-webhooks/barnabas/schemas"
+)
+
+// Metrics are those of one process.
+type Metrics struct {
+	Events          *prometheus.CounterVec // by verdict
+	Attempts        *prometheus.CounterVec // by class
+	AttemptSeconds  prometheus.Histogram
+	EndToEndSeconds prometheus.Histogram // accepted until delivered at the first attempt
+	LateSeconds     prometheus.Histogram // after the due time
+	Decisions       *prometheus.CounterVec
+	Holds           *prometheus.CounterVec // by reason
+	DeadLetters     *prometheus.CounterVec // by reason
+	Rerouted        prometheus.Counter
+	BreakersOpen    prometheus.Gauge
+	BreakerChanges  *prometheus.CounterVec // by new state
+	InFlight        prometheus.GaugeFunc
+	MemoryBytes     prometheus.GaugeFunc
+	Units           prometheus.Gauge
+	SettleSeconds   prometheus.Histogram
+	SettleFailures  prometheus.Counter
+	Progress        prometheus.Gauge // Unix time of the last settled beat
+}
+
+// Unkeyed is the verdict label of events without an idempotency key; the others
+// are those of package schemas, and Undecodable.
+const (
+	Unkeyed     = "unkeyed"
+	Undecodable = "undecodable"
+)
+
+// HoldReasons is the closed set of why a delivery waits without spending an attempt.
+func HoldReasons() []string {
+	return []string{HoldBreaker, HoldPaused, HoldLaneFull, HoldLaneAge, HoldUnknown, HoldOverflow, HoldCancelled}
+}
+
+// Reasons of holds.
+const (
+	HoldBreaker   = "breaker_open"
+	HoldPaused    = "endpoint_paused"  // the endpoint asked to be left alone (Retry-After)
+	HoldLaneFull  = "lane_full"        // spilled
+	HoldLaneAge   = "lane_age"         // spilled
+	HoldUnknown   = "unknown_endpoint" // not yet in the table; given up on after a grace
+	HoldOverflow  = "waiting_overflow" // the look-ahead heap was full
+	HoldCancelled = "cancelled"
+)
+
+// Gauges are read at scrape time.
+type Gauges struct {
+	InFlight    func() float64
+	MemoryBytes func() float64
+}
+
+// New registers the metrics.
+func New(reg prometheus.Registerer, g Gauges) *Metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "barnabas", Name: name, Help: help}, labels)
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Namespace: "barnabas", Name: name, Help: help})
+	}
+	histogram := func(name, help string, first float64, count int) prometheus.Histogram {
+		return prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "barnabas", Name: name, Help: help, Buckets: prometheus.ExponentialBuckets(first, 2, count),
+		})
+	}
+	m := &Metrics{
+		Events:          counter("events_total", "Events read, by the arbiter's verdict.", "verdict"),
+		Attempts:        counter("attempts_total", "HTTP POSTs made, by what they came to.", "class"),
+		AttemptSeconds:  histogram("attempt_seconds", "Duration of one POST.", 0.001, 15),
+		EndToEndSeconds: histogram("first_attempt_delivery_seconds", "From acceptance to delivery, of deliveries that took one attempt.", 0.001, 20),
+		LateSeconds:     histogram("late_seconds", "How long after its due time a waiting delivery joined its lane.", 0.001, 20),
+		Decisions:       counter("decisions_total", "What followed attempts and refused admissions.", "decision"),
+		Holds:           counter("holds_total", "Waits that spent no attempt, by reason.", "reason"),
+		DeadLetters:     counter("dead_letters_total", "Deliveries given up on, by reason.", "reason"),
+		Rerouted: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "barnabas", Name: "rerouted_total", Help: "Records moved to the partition that their key belongs to.",
+		}),
+		BreakersOpen:   gauge("breakers_open", "Endpoints whose breaker is not closed, in the units of this process."),
+		BreakerChanges: counter("breaker_transitions_total", "Breaker transitions, by the new state.", "state"),
+		InFlight: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "barnabas", Name: "in_flight", Help: "HTTP POSTs under way.",
+		}, g.InFlight),
+		MemoryBytes: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "barnabas", Name: "held_bytes", Help: "Bytes of records in memory, as charged to the budget.",
+		}, g.MemoryBytes),
+		Units:         gauge("units_owned", "Units owned by this process."),
+		SettleSeconds: histogram("settle_seconds", "Duration of one settling transaction.", 0.001, 15),
+		SettleFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "barnabas", Name: "settle_failures_total", Help: "Settling transactions that were aborted and tried again.",
+		}),
+		Progress: gauge("last_settled_timestamp_seconds", "Unix time of the last beat that was settled."),
+	}
+	m.atZero()
+	reg.MustRegister(m.Events, m.Attempts, m.AttemptSeconds, m.EndToEndSeconds, m.LateSeconds, m.Decisions, m.Holds, m.DeadLetters,
+		m.Rerouted, m.BreakersOpen, m.BreakerChanges, m.InFlight, m.MemoryBytes, m.Units, m.SettleSeconds, m.SettleFailures, m.Progress)
+	return m
+}
+
+// DeadReasons is the closed set of dead-letter reasons: the classes an attempt can end with, and the others.
+func DeadReasons() []string {
+	reasons := []string{
+		schemas.ReasonUndecodable, schemas.ReasonUnknownEndpoint, schemas.ReasonEndpointDeleted,
+		schemas.ReasonDisabled, schemas.ReasonExpired, schemas.ReasonTooLarge,
+	}
+	for _, c := range retry.Classes() {
+		if c != retry.OK && c != retry.Cancelled {
+			reasons = append(reasons, string(c))
+		}
+	}
+	return reasons
+}
+
+// atZero makes every series exist before the first event.
+func (m *Metrics) atZero() {
+	for _, v := range []string{string(schemas.VerdictFirst), string(schemas.VerdictDuplicate), string(schemas.VerdictConflict), Unkeyed, Undecodable} {
+		m.Events.WithLabelValues(v)
+	}
+	for _, c := range retry.Classes() {
+		m.Attempts.WithLabelValues(string(c))
+	}
+	for _, d := range []retry.Kind{retry.Delivered, retry.Retry, retry.Hold, retry.Dead} {
+		m.Decisions.WithLabelValues(string(d))
+	}
+	for _, r := range HoldReasons() {
+		m.Holds.WithLabelValues(r)
+	}
+	for _, r := range DeadReasons() {
+		m.DeadLetters.WithLabelValues(r)
+	}
+	for _, s := range []string{"closed", "open", "half_open"} {
+		m.BreakerChanges.WithLabelValues(s)
+	}
+}
+
+// SettledBeat notes a beat that was written.
+func (m *Metrics) SettledBeat(took time.Duration, _ int) {
+	m.SettleSeconds.Observe(took.Seconds())
+	m.Progress.SetToCurrentTime()
+}

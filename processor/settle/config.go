@@ -1,0 +1,39 @@
+package settle
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config of the settler.
+type Config struct {
+	// Beat is how long outcomes gather before they are settled. 10 ms to 5 s.
+	Beat time.Duration
+	// TransactionTimeout is when the broker aborts a transaction that its owner
+	// left open; readers of the retry tiers wait that long behind a killed process.
+	TransactionTimeout time.Duration
+	// MaxBackoff bounds the wait between tries of a beat that fails.
+	MaxBackoff time.Duration
+}
+
+// DefaultConfig is what DESIGN section 7 names: a beat of 100 ms, a transaction
+// timeout of 10 s; failing beats are tried again after at most 5 s.
+func DefaultConfig() Config {
+	return Config{Beat: 100 * time.Millisecond, TransactionTimeout: 10 * time.Second, MaxBackoff: 5 * time.Second}
+}
+
+// Validate names every problem at once.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Beat < 10*time.Millisecond || c.Beat > 5*time.Second {
+		errs = append(errs, fmt.Errorf("beat: %s is outside 10ms to 5s", c.Beat))
+	}
+	if c.TransactionTimeout < 2*c.Beat || c.TransactionTimeout < time.Second {
+		errs = append(errs, fmt.Errorf("transaction_timeout: %s must be at least 1s and twice the beat", c.TransactionTimeout))
+	}
+	if c.MaxBackoff <= 0 {
+		errs = append(errs, fmt.Errorf("max_backoff: %s must be positive", c.MaxBackoff))
+	}
+	return errors.Join(errs...)
+}

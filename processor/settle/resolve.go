@@ -1,0 +1,100 @@
+package settle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/barnabas-webhooks/barnabas/processor/tracker"
+)
+
+// connect makes the transactional client.
+func (s *Settler) connect() error {
+	client, err := s.newClient(s.transactionalID)
+	if err != nil {
+		return fmt.Errorf("settler: %w", err)
+	}
+	s.client = client
+	return nil
+}
+
+// reconnect replaces a client that cannot go on. The transactional id stays, so
+// that the new client's first request fences whatever the old one left open.
+func (s *Settler) reconnect() error {
+	old := s.client
+	if err := s.connect(); err != nil {
+		s.client = old
+		return err
+	}
+	old.Close()
+	return nil
+}
+
+// resolve finds out whether a transaction was committed whose ending was asked
+// for and not answered. It goes on until it knows or ctx ends: to write the same
+// batches again on a guess could fork every delivery in them.
+func (s *Settler) resolve(ctx context.Context, batches []*Batch) (committed bool, err error) {
+	for wait := s.cfg.Beat; ; wait = min(2*wait, s.cfg.MaxBackoff) {
+		if err = s.fence(ctx); err == nil {
+			if committed, err = s.carries(ctx, batches); err == nil {
+				return committed, nil
+			}
+		}
+		s.log.Warn("the outcome of a transaction is not known yet", "tag", batches[0].Tag, "wait", wait, "err", err)
+		select {
+		case <-ctx.Done():
+			return false, fmt.Errorf("resolve transaction %s: %w", batches[0].Tag, err)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// fence makes sure that nothing of the unanswered transaction can happen any
+// more: ending it again reloads the producer id, and so does a new client.
+func (s *Settler) fence(ctx context.Context) error {
+	if err := s.client.EndTransaction(ctx, kgo.TryAbort); err != nil {
+		if err := s.reconnect(); err != nil {
+			return err
+		}
+	}
+	// Loads the id where the call above did not: on a new client, also one made by an earlier try.
+	if _, _, err := s.client.ProducerID(ctx); err != nil {
+		return fmt.Errorf("fence the unanswered transaction: %w", err)
+	}
+	return nil
+}
+
+// carries reads the committed offsets, stable ones only, and looks for the batches'
+// tags. The transaction is atomic, so one partition that carries its tag speaks for all.
+func (s *Settler) carries(ctx context.Context, batches []*Batch) (bool, error) {
+	topics := map[string]struct{}{}
+	for _, b := range batches {
+		for _, c := range b.Commits {
+			topics[c.Topic] = struct{}{}
+		}
+	}
+	offsets, err := kadm.NewClient(s.client).FetchOffsetsForTopics(
+		kadm.RequireStable(ctx), s.group, slices.Collect(maps.Keys(topics))...)
+	if err != nil {
+		return false, fmt.Errorf("read committed offsets: %w", err)
+	}
+	for _, b := range batches {
+		for _, c := range b.Commits {
+			o, ok := offsets.Lookup(c.Topic, c.Partition)
+			switch {
+			case !ok:
+			case o.Err != nil: // an unstable offset among them: the ending is still under way
+				err = errors.Join(err, fmt.Errorf("committed offset of %s[%d]: %w", c.Topic, c.Partition, o.Err))
+			case tracker.Tag(o.Metadata) == b.Tag:
+				return true, nil
+			}
+		}
+	}
+	return false, err
+}

@@ -1,0 +1,90 @@
+package unit
+
+import (
+	"time"
+
+	"github.com/barnabas-webhooks/barnabas/processor/breaker"
+	"github.com/barnabas-webhooks/barnabas/processor/deliver"
+	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
+	"github.com/barnabas-webhooks/barnabas/processor/metrics"
+)
+
+// dispatch gives each lane that has something its turn, one delivery at a time,
+// until none may start anything.
+func (u *Unit) dispatch(now time.Time) {
+	for !u.capWait {
+		l, ok := u.ready.Next()
+		if !ok {
+			return
+		}
+		if !u.serve(l, now) {
+			u.ready.Remove(l)
+		}
+	}
+}
+
+// serve starts at most one attempt of a lane. It returns false when the lane can
+// do nothing until something happens to it: a result, an arrival, an alarm.
+func (u *Unit) serve(l *endpointLane, now time.Time) bool {
+	it, ok := l.queue.Peek()
+	if !ok {
+		return false
+	}
+	// Configuration may have changed since it joined.
+	if _, ok := u.admissible(it, now); !ok {
+		l.queue.Pop()
+		return true
+	}
+	ep, _ := u.Endpoints.Get(l.id)
+	if l.inFlight >= u.width(l, ep) {
+		return false
+	}
+	if l.pausedUntil.After(now) {
+		u.holdAll(l, l.pausedUntil, metrics.HoldPaused, now)
+		return false
+	}
+	if !u.InFlight.TryAcquire(u.slotFree) {
+		u.capWait = true
+		return true
+	}
+	admission, ticket := l.breaker.Admit(now)
+	if !admission.OK {
+		u.InFlight.Release()
+		if !admission.Until.IsZero() {
+			u.holdAll(l, admission.Until, metrics.HoldBreaker, now)
+		}
+		return false // a probe is under way: its result will tell
+	}
+	if wait := l.rateDelay(ep, now); wait > 0 {
+		u.InFlight.Release()
+		l.breaker.Forget(ticket)
+		u.alarms.set(l, now.Add(wait))
+		return false
+	}
+	l.queue.Pop()
+	u.relieve(l, now)
+	u.attempt(l, it, ep, ticket)
+	return true
+}
+
+// slotFree is called, from anywhere, when a request in flight may be started again.
+func (u *Unit) slotFree() {
+	if !u.inbox.put(func() { u.capWait = false }) {
+		// The unit has ended and will not use its turn: it goes to the next waiter.
+		u.InFlight.Pass()
+	}
+}
+
+// attempt makes one POST, in a goroutine of its own.
+func (u *Unit) attempt(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket breaker.Ticket) {
+	l.inFlight++
+	u.inFlight++
+	u.flight.Add(1)
+	request := deliver.Request{Delivery: it.delivery, Endpoint: ep, Number: it.delivery.Attempts + 1}
+	go func() {
+		defer u.flight.Done()
+		result := u.Sender.Attempt(u.attempts, request)
+		u.InFlight.Release()
+		u.inbox.put(func() { u.finished(l, it, ep, ticket, result) })
+	}()
+}

@@ -1,0 +1,202 @@
+package unit
+
+import (
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/barnabas-webhooks/barnabas/processor/breaker"
+	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
+	"github.com/barnabas-webhooks/barnabas/processor/lane"
+	"github.com/barnabas-webhooks/barnabas/processor/metrics"
+	"github.com/barnabas-webhooks/barnabas/retry"
+	"github.com/barnabas-webhooks/barnabas/schemas"
+)
+
+// endpointLane is everything the unit keeps for one endpoint: the queue, the
+// breaker, and what limits it.
+type endpointLane struct {
+	id       string
+	queue    lane.Lane[*item]
+	breaker  *breaker.Breaker
+	inFlight int
+	alarm    time.Time // set in the unit's alarms; zero: none
+
+	limiter     *rate.Limiter // nil: no rate limit
+	pausedUntil time.Time     // the endpoint asked to be left alone
+	// goneBy is the configuration with which the endpoint answered 410: until it
+	// is changed, nothing is sent.
+	goneBy *endpoint.Endpoint
+
+	// pace is a moving average of the time between completions; backlog counts
+	// what was spilled and has not come back. Together they say when it is worth
+	// coming back.
+	pace    time.Duration
+	lastEnd time.Time
+	backlog int
+	presses *stream // intake stands still for this lane; nil: it does not
+}
+
+// firstPace is assumed of an endpoint that has not answered yet.
+const firstPace = 50 * time.Millisecond
+
+// laneOf finds or makes the lane of an endpoint.
+func (u *Unit) laneOf(id string) *endpointLane {
+	if l, ok := u.lanes[id]; ok {
+		return l
+	}
+	l := &endpointLane{id: id, breaker: breaker.New(u.Breaker), pace: firstPace}
+	if f, ok := u.facts[id]; ok {
+		l.breaker.Restore(breaker.State(f.State), f.Trips, f.OpenUntil)
+		delete(u.facts, id)
+		u.open++
+		u.Metrics.BreakersOpen.Inc()
+	}
+	u.lanes[id] = l
+	return l
+}
+
+// width is how many requests the endpoint may have in flight now.
+func (u *Unit) width(l *endpointLane, ep *endpoint.Endpoint) int {
+	limit := 1
+	if ep.Order == schemas.OrderParallel {
+		limit = u.MaxInFlight
+		if ep.MaxInFlight > 0 {
+			limit = ep.MaxInFlight
+		}
+	}
+	return l.breaker.Width(limit)
+}
+
+// rateDelay takes a token of the endpoint's rate, or says how long until there is one.
+func (l *endpointLane) rateDelay(ep *endpoint.Endpoint, now time.Time) time.Duration {
+	if ep.RatePerSecond <= 0 {
+		l.limiter = nil
+		return 0
+	}
+	limit := rate.Limit(ep.RatePerSecond)
+	if l.limiter == nil {
+		l.limiter = rate.NewLimiter(limit, 1)
+	} else if l.limiter.Limit() != limit {
+		l.limiter.SetLimitAt(now, limit)
+	}
+	r := l.limiter.ReserveN(now, 1)
+	wait := r.DelayFrom(now)
+	if wait > 0 {
+		r.CancelAt(now)
+	}
+	return wait
+}
+
+// completed updates the pace.
+func (l *endpointLane) completed(now time.Time, took time.Duration) {
+	gap := took
+	if since := now.Sub(l.lastEnd); since < gap {
+		gap = since // others were in flight beside it
+	}
+	l.lastEnd = now
+	l.pace += (gap - l.pace) / 8
+}
+
+// join puts a delivery into its endpoint's lane, or decides at once what can be
+// decided without its turn: there is no such endpoint, it is off, the breaker is
+// open, the lane is full.
+func (u *Unit) join(it *item, now time.Time) {
+	d := it.delivery
+	l, ok := u.admissible(it, now)
+	if !ok {
+		return
+	}
+	if d.History.LastClass == metrics.HoldLaneFull && l.backlog > 0 {
+		l.backlog--
+	}
+	if state, until := l.breaker.Peek(now); state == breaker.Open && until.After(now) {
+		u.holdFor(it, until, metrics.HoldBreaker, now)
+		return
+	}
+	if l.queue.Len() >= u.LaneEntries || l.queue.Bytes() >= u.LaneBytes {
+		u.spill(l, it, now)
+		return
+	}
+	l.queue.Push(it.class, it, len(d.Payload), now)
+	u.ready.Add(l)
+	u.alarms.set(l, now.Add(u.LaneAge))
+	u.press(it.stream, l, now)
+}
+
+// admissible finds the lane of a delivery whose endpoint exists and is on, and
+// ends or holds it otherwise.
+func (u *Unit) admissible(it *item, now time.Time) (*endpointLane, bool) {
+	d := it.delivery
+	ep, known := u.Endpoints.Get(d.EndpointID)
+	switch {
+	case !known && u.Endpoints.Deleted(d.EndpointID):
+		u.bury(it, schemas.ReasonEndpointDeleted, "the endpoint was deleted", now)
+		return nil, false
+	case !known && now.Sub(d.RunStartedAt) < u.UnknownGrace:
+		u.holdFor(it, now, metrics.HoldUnknown, now)
+		return nil, false
+	case !known:
+		u.bury(it, schemas.ReasonUnknownEndpoint, "no endpoint has this id", now)
+		return nil, false
+	}
+	d.Tenant = ep.Tenant
+	if now.Sub(d.RunStartedAt) >= u.Policy.Lifetime {
+		u.bury(it, schemas.ReasonExpired, "the lifetime of the delivery has ended", now)
+		return nil, false
+	}
+	if ep.State == schemas.EndpointDisabled {
+		u.bury(it, schemas.ReasonDisabled, "the endpoint is disabled: "+ep.DisabledReason, now)
+		return nil, false
+	}
+	l := u.laneOf(d.EndpointID)
+	if l.goneBy == ep {
+		u.bury(it, string(retry.Gone), "the endpoint answered 410 Gone and is being disabled", now)
+		return nil, false
+	}
+	return l, true
+}
+
+// press makes intake stand still for a lane that has become full and drains
+// fast: its half will be gone before the pause hurts its neighbours. A slower
+// one spills what comes next.
+func (u *Unit) press(s *stream, l *endpointLane, now time.Time) {
+	if s.kind == tier || l.queue.Len() < u.LaneEntries {
+		return
+	}
+	if time.Duration(u.LaneEntries/2)*l.pace <= u.LanePause {
+		s.pressedAt = now
+		l.presses = s
+		u.alarms.set(l, now.Add(u.LanePause))
+	}
+}
+
+// relieve lets intake go on once the lane that pressed has drained to its half,
+// or has had its time.
+func (u *Unit) relieve(l *endpointLane, now time.Time) {
+	s := l.presses
+	if s == nil || (l.queue.Len() > u.LaneEntries/2 && now.Sub(s.pressedAt) < u.LanePause) {
+		return
+	}
+	l.presses, s.pressedAt = nil, time.Time{}
+}
+
+// spill sends a delivery round through a tier, to come back when the lane will
+// have worked off what is in front of it.
+func (u *Unit) spill(l *endpointLane, it *item, now time.Time) {
+	l.backlog++
+	u.hold(it, now, max(time.Second, time.Duration(u.LaneEntries+l.backlog)*l.pace), metrics.HoldLaneFull, now)
+}
+
+// spillAged sends away what has waited too long at the head of a lane, so that
+// no record stays unsettled behind a slow endpoint.
+func (u *Unit) spillAged(l *endpointLane, now time.Time) {
+	u.relieve(l, now)
+	for l.queue.Len() > 0 && l.queue.OldestAge(now) >= u.LaneAge {
+		it, _, _ := l.queue.Pop()
+		u.spill(l, it, now)
+	}
+	if l.queue.Len() > 0 {
+		u.alarms.set(l, now.Add(u.LaneAge-l.queue.OldestAge(now)))
+	}
+}

@@ -1,0 +1,190 @@
+package unit
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/barnabas-webhooks/barnabas/dlq"
+	"github.com/barnabas-webhooks/barnabas/processor/claim"
+	"github.com/barnabas-webhooks/barnabas/processor/lane"
+	"github.com/barnabas-webhooks/barnabas/processor/metrics"
+	"github.com/barnabas-webhooks/barnabas/retry"
+	"github.com/barnabas-webhooks/barnabas/schemas"
+	"github.com/barnabas-webhooks/barnabas/topics"
+)
+
+// item is one source record that is not settled yet.
+type item struct {
+	stream   *stream
+	offset   int64
+	cost     int64             // charged to the memory budget
+	delivery *schemas.Delivery // nil while it is only a record
+	class    lane.Class
+	claiming bool // its claim is not durable yet: it must not be settled
+}
+
+// recordOverhead is what a record costs in memory beside its bytes: the record,
+// the item, the delivery, and their places in queues.
+const recordOverhead = 600
+
+// Cost is what a record is charged to the memory budget. Its payload counts
+// twice: as it was fetched, and as it was decoded.
+func Cost(r *kgo.Record) int64 {
+	return recordOverhead + int64(len(r.Key)) + 2*int64(len(r.Value))
+}
+
+// take opens records in their tracker and sends each on its way.
+func (u *Unit) take(s *stream, records []*kgo.Record) {
+	now := time.Now()
+	for _, r := range records {
+		cost := Cost(r)
+		if u.phase != running || !s.tracker.Open(r.Offset) {
+			u.Memory.Release(cost) // not ours to start, or completed before a crash
+			continue
+		}
+		u.held += cost
+		it := &item{stream: s, offset: r.Offset, cost: cost}
+		switch s.kind {
+		case events:
+			u.takeEvent(it, r, now)
+		case tier:
+			u.takeWaiting(it, r, now)
+		case replay:
+			u.takeReplayed(it, r, now)
+		}
+	}
+}
+
+// takeEvent reads an event, gets the arbiter's verdict, and sends it to its lane.
+func (u *Unit) takeEvent(it *item, r *kgo.Record, now time.Time) {
+	event, err := schemas.ReadEvent(r.Key, r.Value, headersOf(r))
+	if err != nil {
+		u.Metrics.Events.WithLabelValues(metrics.Undecodable).Inc()
+		u.buryRaw(it, r, err, now)
+		return
+	}
+	d := deliveryOf(&event, r)
+	if p := topics.Partition(d.EndpointID, u.Catalogue.Partitions); int32(p) != u.owner.Unit {
+		u.reroute(it, &event, d, p)
+		return
+	}
+	it.delivery, it.class = d, lane.Live
+	if event.IdempotencyKey == "" {
+		u.Metrics.Events.WithLabelValues(metrics.Unkeyed).Inc()
+		u.join(it, now)
+		return
+	}
+	c := u.arbiter.Judge(claim.Question{
+		EndpointID: d.EndpointID, Key: d.IdempotencyKey, DeliveryID: d.ID,
+		ContentHash: schemas.ContentHash(&event), Offset: r.Offset, At: r.Timestamp,
+	})
+	u.Metrics.Events.WithLabelValues(string(c.Verdict)).Inc()
+	it.claiming = true
+	u.Journal.AppendClaim(u.owner.Unit, &c, func() {
+		u.inbox.put(func() { it.claiming = false })
+	})
+	if c.Verdict != schemas.VerdictFirst {
+		u.refuse(it, &c, now)
+		return
+	}
+	u.join(it, now)
+}
+
+// takeWaiting reads a delivery of a tier and keeps it until it is due.
+func (u *Unit) takeWaiting(it *item, r *kgo.Record, now time.Time) {
+	s := it.stream
+	s.quiet = r.Timestamp.Add(s.atLeast)
+	d, err := schemas.DecodeDelivery(r.Value)
+	if err != nil {
+		u.buryRaw(it, r, err, now)
+		return
+	}
+	// A due time beyond what any policy draws is not ours; it must not wait for ever.
+	if latest := r.Timestamp.Add(max(u.Policy.MaxRetryAfter, u.Policy.Lifetime)); d.DueAt.After(latest) {
+		d.DueAt = latest
+	}
+	it.delivery, it.class = &d, lane.Retry
+	if !d.DueAt.After(now) {
+		u.Metrics.LateSeconds.Observe(now.Sub(d.DueAt).Seconds())
+		u.join(it, now)
+		return
+	}
+	s.waiting.add(it)
+	// What overflows a higher tier goes round again with its remaining wait, by
+	// the same rule, at most once per cap of the next smaller tier. The first
+	// tier has no smaller one: it stands still instead, for at most its own cap.
+	if s.atLeast > 0 && (s.waiting.len() >= u.WaitingRecords || u.Memory.HalfFull()) {
+		for _, late := range s.waiting.latest() {
+			u.postpone(late, retry.Decision{Kind: retry.Hold, Due: late.delivery.DueAt, Reason: metrics.HoldOverflow}, now)
+		}
+	}
+}
+
+// takeReplayed reads a dead letter that an operator re-fed.
+func (u *Unit) takeReplayed(it *item, r *kgo.Record, now time.Time) {
+	d, err := schemas.DecodeDelivery(r.Value)
+	if err != nil {
+		u.buryRaw(it, r, err, now)
+		return
+	}
+	it.delivery, it.class = &d, lane.Replay
+	u.join(it, now)
+}
+
+// deliveryOf makes the delivery that an event asks for.
+func deliveryOf(e *schemas.Event, r *kgo.Record) *schemas.Delivery {
+	at := schemas.Coordinates{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
+	d := &schemas.Delivery{
+		ID: e.DeliveryID, EndpointID: e.EndpointID, EventType: e.EventType, ContentType: e.ContentType,
+		IdempotencyKey: e.IdempotencyKey, Payload: e.Payload, AcceptedAt: e.AcceptedAt,
+		Origin: e.Origin, TraceParent: e.TraceParent, TraceState: e.TraceState,
+	}
+	if d.ID == "" {
+		d.ID = schemas.DeriveDeliveryID(at, r.Timestamp.UnixMilli())
+	}
+	if d.Origin == (schemas.Coordinates{}) {
+		d.Origin = at
+	}
+	// The producer's clock is not ours: an acceptance after the record was written
+	// is not believed.
+	if d.AcceptedAt.IsZero() || d.AcceptedAt.After(r.Timestamp) {
+		d.AcceptedAt = r.Timestamp
+	}
+	d.RunStartedAt = d.AcceptedAt
+	return d
+}
+
+// reroute settles a record whose key belongs to another partition by writing it
+// there, with the identity that it has here.
+func (u *Unit) reroute(it *item, e *schemas.Event, d *schemas.Delivery, partition int32) {
+	e.DeliveryID, e.Origin, e.AcceptedAt = d.ID, d.Origin, d.AcceptedAt
+	value, err := schemas.EncodeEvent(e)
+	if err != nil { // it was decoded a moment ago
+		u.Log.Error("event cannot be encoded", "delivery_id", d.ID, "err", err)
+	}
+	u.Metrics.Rerouted.Inc()
+	u.outcome(it, &kgo.Record{
+		Topic: it.stream.topic, Partition: partition, Key: []byte(e.EndpointID), Value: value,
+		Headers: []kgo.RecordHeader{{Key: topics.HeaderDeliveryID, Value: []byte(d.ID)}},
+	})
+}
+
+// buryRaw gives up on a record that cannot be read, with its bytes.
+func (u *Unit) buryRaw(it *item, r *kgo.Record, reason error, now time.Time) {
+	at := schemas.Coordinates{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
+	letter := dlq.FromRaw(string(r.Key), r.Key, r.Value, headersOf(r), schemas.ReasonUndecodable, reason.Error(), at, now)
+	u.Log.Error("record cannot be read", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "err", reason)
+	u.buryLetter(it, letter)
+}
+
+func headersOf(r *kgo.Record) []schemas.Header {
+	if len(r.Headers) == 0 {
+		return nil
+	}
+	hs := make([]schemas.Header, len(r.Headers))
+	for i, h := range r.Headers {
+		hs[i] = schemas.Header{Key: h.Key, Value: h.Value}
+	}
+	return hs
+}

@@ -1,0 +1,65 @@
+package unit
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/barnabas-webhooks/barnabas/processor/breaker"
+	"github.com/barnabas-webhooks/barnabas/processor/caps"
+	"github.com/barnabas-webhooks/barnabas/processor/deliver"
+	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
+	"github.com/barnabas-webhooks/barnabas/processor/metrics"
+	"github.com/barnabas-webhooks/barnabas/processor/settle"
+	"github.com/barnabas-webhooks/barnabas/retry"
+	"github.com/barnabas-webhooks/barnabas/schemas"
+	"github.com/barnabas-webhooks/barnabas/topics"
+)
+
+// Sender makes attempts.
+type Sender interface {
+	Attempt(ctx context.Context, r deliver.Request) deliver.Result
+}
+
+// Endpoints is the table of current configuration.
+type Endpoints interface {
+	Get(id string) (*endpoint.Endpoint, bool)
+	Deleted(id string) bool
+}
+
+// Journal appends facts to the compacted topics, outside any transaction.
+// Neither call blocks; partition is the unit's number.
+type Journal interface {
+	// AppendClaim calls done once, from any goroutine, when the claim is durable;
+	// it goes on trying until then, or until the process ends.
+	AppendClaim(partition int32, c *schemas.Claim, done func())
+	AppendBreaker(partition int32, t *schemas.BreakerTransition)
+}
+
+// Settler is asked to settle.
+type Settler interface{ Want(settle.Source) }
+
+// Intake pauses and resumes fetching of single partitions.
+type Intake interface {
+	Pause(topic string, partition int32)
+	Resume(topic string, partition int32)
+}
+
+// Shared is what all units of a process use together.
+type Shared struct {
+	Config
+	Catalogue topics.Catalogue
+	Policy    retry.Policy
+	Breaker   breaker.Config
+	Sender    Sender
+	Endpoints Endpoints
+	// Disable switches an endpoint off after it answered 410. It must not block.
+	Disable  func(endpointID, reason string)
+	Journal  Journal
+	Settler  Settler
+	Intake   Intake
+	InFlight *caps.InFlight
+	Memory   *caps.Memory
+	Rand     func() float64 // uniform in [0, 1); safe for concurrent use
+	Log      *slog.Logger
+	Metrics  *metrics.Metrics
+}

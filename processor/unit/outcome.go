@@ -1,0 +1,125 @@
+package unit
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/barnabas-webhooks/barnabas/dlq"
+	"github.com/barnabas-webhooks/barnabas/processor/deliver"
+	"github.com/barnabas-webhooks/barnabas/retry"
+	"github.com/barnabas-webhooks/barnabas/schemas"
+	"github.com/barnabas-webhooks/barnabas/topics"
+)
+
+// postpone sends a delivery to the tier for its wait: a retry, or a hold.
+func (u *Unit) postpone(it *item, decision retry.Decision, now time.Time, also ...*kgo.Record) {
+	d := it.delivery
+	d.DueAt = decision.Due
+	u.Metrics.Decisions.WithLabelValues(string(decision.Kind)).Inc()
+	if decision.Kind == retry.Hold {
+		u.Metrics.Holds.WithLabelValues(decision.Reason).Inc()
+	}
+	value, err := schemas.EncodeDelivery(d)
+	if err != nil {
+		u.bury(it, schemas.ReasonUndecodable, err.Error(), now, also...)
+		return
+	}
+	u.outcome(it, append(also, &kgo.Record{
+		Topic: u.Catalogue.Tier(u.Policy.TierFor(d.DueAt.Sub(now))), Partition: u.owner.Unit,
+		Key: []byte(d.EndpointID), Value: value,
+		Headers: []kgo.RecordHeader{
+			{Key: topics.HeaderDeliveryID, Value: []byte(d.ID)},
+			{Key: topics.HeaderDueAt, Value: strconv.AppendInt(nil, d.DueAt.UnixMilli(), 10)},
+			{Key: topics.HeaderReason, Value: []byte(reasonOf(&decision, d))},
+		},
+	})...)
+}
+
+func reasonOf(decision *retry.Decision, d *schemas.Delivery) string {
+	if decision.Kind == retry.Hold {
+		return decision.Reason
+	}
+	return d.History.LastClass
+}
+
+// bury gives up on a delivery.
+func (u *Unit) bury(it *item, reason, detail string, now time.Time, also ...*kgo.Record) {
+	at := schemas.Coordinates{Topic: it.stream.topic, Partition: u.owner.Unit, Offset: it.offset}
+	u.Log.Warn("dead letter", "delivery_id", it.delivery.ID, "endpoint_id", it.delivery.EndpointID, "reason", reason, "detail", detail)
+	u.buryLetter(it, dlq.FromDelivery(it.delivery, reason, detail, at, now), also...)
+}
+
+// buryLetter writes a dead letter in place of its source.
+func (u *Unit) buryLetter(it *item, letter *schemas.DeadLetter, also ...*kgo.Record) {
+	u.Metrics.Decisions.WithLabelValues(string(retry.Dead)).Inc()
+	u.Metrics.DeadLetters.WithLabelValues(letter.Reason).Inc()
+	record, err := dlq.Record(u.Catalogue.DLQ(), u.owner.Unit, letter)
+	if err != nil {
+		u.Log.Error("dead letter cannot be encoded, its source stays unsettled", "reason", letter.Reason, "err", err)
+		return
+	}
+	u.outcome(it, append(also, record)...)
+}
+
+// refuse settles an event whose key belongs to another delivery.
+func (u *Unit) refuse(it *item, c *schemas.Claim, now time.Time) {
+	d := it.delivery
+	kind := schemas.AttemptDuplicate
+	if c.Verdict == schemas.VerdictConflict {
+		kind = schemas.AttemptConflict
+	}
+	u.Log.Info("event refused", "verdict", string(c.Verdict), "endpoint_id", d.EndpointID,
+		"delivery_id", d.ID, "owner_delivery_id", c.DeliveryID)
+	u.outcome(it, u.attempted(&schemas.Attempt{
+		Kind: kind, DeliveryID: d.ID, EndpointID: d.EndpointID, Tenant: d.Tenant, EventType: d.EventType, At: now,
+		Decision: string(c.Verdict), Source: d.Origin, OwnerDeliveryID: c.DeliveryID,
+	}))
+}
+
+// attemptRecord is what operators read of an attempt.
+func (u *Unit) attemptRecord(it *item, res *deliver.Result, decision *retry.Decision) *kgo.Record {
+	d := it.delivery
+	return u.attempted(&schemas.Attempt{
+		Kind: schemas.AttemptPost, DeliveryID: d.ID, EndpointID: d.EndpointID, Tenant: d.Tenant, EventType: d.EventType,
+		Number: d.Attempts, Replay: d.Replays, At: res.StartedAt, Duration: res.Duration,
+		Class: string(res.Class), Status: res.Status, Error: res.Error, Excerpt: res.Excerpt,
+		Decision: string(decision.Kind), NextAt: decision.Due,
+		Source: schemas.Coordinates{Topic: it.stream.topic, Partition: u.owner.Unit, Offset: it.offset},
+	})
+}
+
+func (u *Unit) attempted(a *schemas.Attempt) *kgo.Record {
+	value, err := schemas.EncodeAttempt(a)
+	if err != nil {
+		u.Log.Error("attempt cannot be encoded", "delivery_id", a.DeliveryID, "err", err)
+	}
+	return &kgo.Record{
+		Topic: u.Catalogue.Attempts(), Partition: u.owner.Unit, Key: []byte(a.EndpointID), Value: value,
+		Headers: []kgo.RecordHeader{{Key: topics.HeaderDeliveryID, Value: []byte(a.DeliveryID)}},
+	}
+}
+
+// trimmed is what is written for a source whose records the broker refuses for
+// good: a dead letter that fits, in place of what did not.
+func (u *Unit) trimmed(it *item) []*kgo.Record {
+	d := schemas.Delivery{}
+	if it.delivery != nil {
+		d = *it.delivery
+	}
+	size := len(d.Payload)
+	d.Payload = nil
+	d.History.LastExcerpt = nil
+	at := schemas.Coordinates{Topic: it.stream.topic, Partition: u.owner.Unit, Offset: it.offset}
+	letter := dlq.FromDelivery(&d, schemas.ReasonTooLarge,
+		"the broker refuses the record as too large; the payload of "+strconv.Itoa(size)+" bytes is at its source", at, time.Now())
+	record, err := dlq.Record(u.Catalogue.DLQ(), u.owner.Unit, letter)
+	if err != nil {
+		u.Log.Error("trimmed dead letter cannot be encoded", "err", err)
+		return nil
+	}
+	u.Metrics.DeadLetters.WithLabelValues(schemas.ReasonTooLarge).Inc()
+	return []*kgo.Record{record}
+}
+

@@ -1,0 +1,141 @@
+package unit
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/barnabas-webhooks/barnabas/processor/breaker"
+	"github.com/barnabas-webhooks/barnabas/processor/deliver"
+	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
+	"github.com/barnabas-webhooks/barnabas/processor/metrics"
+	"github.com/barnabas-webhooks/barnabas/retry"
+	"github.com/barnabas-webhooks/barnabas/schemas"
+)
+
+// finished takes what an attempt came to: it is charged to the breaker, the
+// policy decides what follows, and the outcome waits to be settled.
+func (u *Unit) finished(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket breaker.Ticket, res deliver.Result) {
+	l.inFlight--
+	u.inFlight--
+	if u.phase == ended {
+		return
+	}
+	now := time.Now()
+	u.ready.Add(l)
+	u.charge(l, ticket, res.Class, now)
+	u.Metrics.Attempts.WithLabelValues(string(res.Class)).Inc()
+	if res.Class == retry.Cancelled {
+		// Cut off by our own end; whether it was seen is not known. It stays
+		// unsettled, and is attempted again by whoever owns the unit next.
+		return
+	}
+	l.completed(now, res.Duration)
+	u.Metrics.AttemptSeconds.Observe(res.Duration.Seconds())
+
+	d := it.delivery
+	d.Attempts++
+	d.History.TotalAttempts++
+	if d.History.FirstAttemptAt.IsZero() {
+		d.History.FirstAttemptAt = res.StartedAt
+	}
+	d.History.LastAttemptAt, d.History.LastClass, d.History.LastStatus = res.StartedAt, string(res.Class), res.Status
+	d.History.LastError, d.History.LastExcerpt = res.Error, res.Excerpt
+
+	decision := u.Policy.Decide(now, spentBy(d), res.Outcome, ep.PermanentStatuses, ep.RetryCaps, u.Rand())
+	if decision.DisableEndpoint {
+		l.goneBy = ep
+		u.Disable(ep.ID, "answered 410 Gone")
+	}
+	if decision.PauseEndpoint > 0 {
+		l.pausedUntil = now.Add(decision.PauseEndpoint)
+	}
+	u.report(it, &res, &decision)
+	report := u.attemptRecord(it, &res, &decision)
+	switch decision.Kind {
+	case retry.Delivered:
+		if d.Attempts == 1 && d.Replays == 0 {
+			u.Metrics.EndToEndSeconds.Observe(now.Sub(d.AcceptedAt).Seconds())
+		}
+		u.Metrics.Decisions.WithLabelValues(string(retry.Delivered)).Inc()
+		u.outcome(it, report)
+	case retry.Dead:
+		u.bury(it, decision.Reason, res.Error, now, report)
+	default:
+		u.postpone(it, decision, now, report)
+	}
+}
+
+// charge tells the breaker and publishes the transition it makes of it.
+func (u *Unit) charge(l *endpointLane, ticket breaker.Ticket, c retry.Class, now time.Time) {
+	t, changed := l.breaker.Record(now, ticket, c, u.Rand())
+	if !changed {
+		return
+	}
+	switch {
+	case t.From == breaker.Closed:
+		u.open++
+		u.Metrics.BreakersOpen.Inc()
+	case t.To == breaker.Closed:
+		u.open--
+		u.Metrics.BreakersOpen.Dec()
+	}
+	u.Metrics.BreakerChanges.WithLabelValues(string(t.To)).Inc()
+	u.Log.Info("breaker", "endpoint_id", l.id, "from", string(t.From), "to", string(t.To),
+		"trips", t.Trips, "open_until", t.OpenUntil, "reason", string(t.Reason))
+	u.Journal.AppendBreaker(u.owner.Unit, &schemas.BreakerTransition{
+		EndpointID: l.id, State: string(t.To), Trips: t.Trips, OpenUntil: t.OpenUntil, At: now, Reason: string(t.Reason),
+	})
+}
+
+// holdFor keeps a delivery waiting until the endpoint may next be tried, plus a
+// drawn spread of the same length, so that what waits does not come back at once.
+func (u *Unit) holdFor(it *item, until time.Time, reason string, now time.Time) {
+	u.hold(it, until, max(u.Breaker.OpenFor, until.Sub(now)), reason, now)
+}
+
+// holdAll holds everything that is queued in a lane.
+func (u *Unit) holdAll(l *endpointLane, until time.Time, reason string, now time.Time) {
+	for _, it := range l.queue.Drain() {
+		u.holdFor(it, until, reason, now)
+	}
+	u.relieve(l, now)
+}
+
+// hold is a wait that spends no attempt.
+func (u *Unit) hold(it *item, until time.Time, spread time.Duration, reason string, now time.Time) {
+	d := it.delivery
+	decision := u.Policy.HoldUntil(now, spentBy(d), until, spread, reason, u.Rand())
+	if decision.Kind == retry.Dead {
+		u.bury(it, decision.Reason, "held until its lifetime ended, last by "+reason, now)
+		return
+	}
+	d.Holds++
+	d.History.LastClass = lastClass(d, reason)
+	u.postpone(it, decision, now)
+}
+
+// lastClass keeps the class of the last attempt readable behind any number of
+// holds, but lets a spill be recognised when it comes back.
+func lastClass(d *schemas.Delivery, reason string) string {
+	if reason == metrics.HoldLaneFull || d.Attempts == 0 {
+		return reason
+	}
+	return d.History.LastClass
+}
+
+func spentBy(d *schemas.Delivery) retry.Spent {
+	return retry.Spent{Attempts: d.Attempts, RunStartedAt: d.RunStartedAt}
+}
+
+// report writes the one canonical log line of an attempt.
+func (u *Unit) report(it *item, res *deliver.Result, decision *retry.Decision) {
+	d := it.delivery
+	level := slog.LevelInfo
+	if decision.Kind != retry.Delivered {
+		level = slog.LevelWarn
+	}
+	u.Log.Log(u.attempts, level, "attempt",
+		"delivery_id", d.ID, "endpoint_id", d.EndpointID, "tenant", d.Tenant, "event_type", d.EventType,
+		"attempt", d.Attempts, "replay", d.Replays, "class", string(res.Class), "status", res.Status,
+		"duration", res.Duration, "decision", string(decision.Kind), "due", decision.Due, "err", res.Error)
+}

@@ -1,0 +1,106 @@
+package unit
+
+import (
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/barnabas-webhooks/barnabas/processor/settle"
+)
+
+// settling is what has come out and is not written for good yet: what gathers,
+// and the one batch that is with the settler.
+type settling struct {
+	gathered []settled
+	sealed   []settled
+	wanted   bool // the settler has been told
+}
+
+// settled pairs an outcome with the source record that it settles.
+type settled struct {
+	it  *item
+	out *settle.Outcome
+}
+
+func (s *settling) empty() bool { return len(s.gathered) == 0 && len(s.sealed) == 0 }
+
+// outcome notes what an item came to: the records that take its place. The
+// source stays unsettled until they are written.
+func (u *Unit) outcome(it *item, records ...*kgo.Record) {
+	u.settling.gathered = append(u.settling.gathered, settled{it, &settle.Outcome{
+		Records: records,
+		Trim:    func() []*kgo.Record { return u.trimmed(it) },
+	}})
+}
+
+// want tells the settler that there is something, once until it asks.
+func (u *Unit) want() {
+	s := &u.settling
+	if s.wanted || len(s.sealed) > 0 || len(s.gathered) == 0 {
+		return
+	}
+	s.wanted = true
+	u.Settler.Want(u)
+}
+
+// Seal implements settle.Source.
+func (u *Unit) Seal(tag string, reply chan<- *settle.Batch) bool {
+	return u.inbox.put(func() { reply <- u.seal(tag) })
+}
+
+// seal makes a batch of what may be settled: everything gathered but those whose
+// claim is not durable yet, up to the limits of a batch.
+func (u *Unit) seal(tag string) *settle.Batch {
+	s := &u.settling
+	s.wanted = false
+	if u.phase == ended || len(s.sealed) > 0 {
+		return nil
+	}
+	batch := &settle.Batch{Owner: u.owner, Tag: tag}
+	done := map[*stream][]int64{}
+	var later []settled
+	var size int64
+	for _, one := range s.gathered {
+		if one.it.claiming || len(s.sealed) >= u.BatchOutcomes || size >= u.BatchBytes {
+			later = append(later, one)
+			continue
+		}
+		for _, r := range one.out.Records {
+			size += int64(len(r.Value))
+		}
+		s.sealed = append(s.sealed, one)
+		batch.Outcomes = append(batch.Outcomes, one.out)
+		done[one.it.stream] = append(done[one.it.stream], one.it.offset)
+	}
+	s.gathered = later
+	if len(s.sealed) == 0 {
+		return nil
+	}
+	for stream, offsets := range done {
+		offset, metadata := stream.tracker.CommitWith(offsets, tag)
+		batch.Commits = append(batch.Commits, settle.Commit{
+			Topic: stream.topic, Partition: u.owner.Unit, Offset: offset, Metadata: metadata,
+		})
+	}
+	batch.Settled = func(err error) { u.inbox.put(func() { u.settled(err) }) }
+	return batch
+}
+
+// settled takes the settler's answer on the batch.
+func (u *Unit) settled(err error) {
+	s := &u.settling
+	sealed := s.sealed
+	s.sealed = nil
+	if u.phase == ended {
+		return
+	}
+	if err != nil {
+		// Not ours any more, or the settler has ended: nothing was written, and
+		// nothing of this unit will be.
+		u.phase = ended
+		return
+	}
+	for _, one := range sealed {
+		one.it.stream.tracker.Done(one.it.offset)
+		u.Memory.Release(one.it.cost)
+		u.held -= one.it.cost
+	}
+}

@@ -1,0 +1,102 @@
+package unit
+
+import (
+	"time"
+
+	"github.com/barnabas-webhooks/barnabas/processor/tracker"
+	"github.com/barnabas-webhooks/barnabas/topics"
+)
+
+// kind tells what the records of a stream are.
+type kind int
+
+const (
+	events kind = iota
+	tier        // deliveries that wait
+	replay      // dead letters being re-fed
+)
+
+// stream is one topic of the unit: one topic-partition with its tracker.
+type stream struct {
+	topic   string
+	kind    kind
+	tracker *tracker.Tracker // nil until the group's position is known
+	waiting waiting          // of a tier
+
+	// atLeast is how long every record of this tier waits: the cap of the next
+	// smaller one, since a longer wait never goes to a smaller tier than it needs.
+	atLeast time.Duration
+	// quiet is the time before which no record can be due that has not been read
+	// yet: later records carry later timestamps.
+	quiet time.Time
+
+	paused    bool
+	pressedAt time.Time // since when a full lane has been pressing on intake; zero: none does
+}
+
+// newStreams lists the topics of a unit.
+func newStreams(c topics.Catalogue) []*stream {
+	streams := []*stream{{topic: c.Events(), kind: events}, {topic: c.Replay(), kind: replay}}
+	for i := range c.Tiers {
+		s := &stream{topic: c.Tier(i), kind: tier}
+		if i > 0 {
+			s.atLeast = c.Tiers[i-1]
+		}
+		streams = append(streams, s)
+	}
+	return streams
+}
+
+// begin sets the position; false when it was set before.
+func (s *stream) begin(at Position) bool {
+	if s.tracker != nil {
+		return false
+	}
+	s.tracker = tracker.New(at.Offset, at.Metadata)
+	return true
+}
+
+// next is when the stream wants to be looked at again; zero: never by itself.
+func (s *stream) next() time.Time {
+	if at, ok := s.waiting.next(); ok {
+		return at
+	}
+	if s.paused && !s.quiet.IsZero() {
+		return s.quiet
+	}
+	return time.Time{}
+}
+
+// full says that intake of this stream must stand still.
+func (u *Unit) full(s *stream, now time.Time) bool {
+	switch {
+	case s.tracker.Full():
+		return true
+	case s.kind != tier:
+		return !s.pressedAt.IsZero()
+	case s.quiet.After(now):
+		return true
+	}
+	limit := u.WaitingRecords
+	if u.Memory.HalfFull() {
+		limit = 1
+	}
+	if s.paused { // resumes when half of it has come due, not with each delivery
+		limit = limit/2 + 1
+	}
+	return s.waiting.len() >= limit
+}
+
+// regulate pauses what is full and resumes what is not.
+func (u *Unit) regulate(now time.Time) {
+	for _, s := range u.streams {
+		full := u.full(s, now)
+		switch {
+		case full && !s.paused:
+			u.Intake.Pause(s.topic, u.owner.Unit)
+		case !full && s.paused:
+			u.Intake.Resume(s.topic, u.owner.Unit)
+		}
+		s.paused = full
+	}
+}

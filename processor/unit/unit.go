@@ -1,0 +1,239 @@
+package unit
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/barnabas-webhooks/barnabas/processor/claim"
+	"github.com/barnabas-webhooks/barnabas/processor/lane"
+	"github.com/barnabas-webhooks/barnabas/processor/settle"
+	"github.com/barnabas-webhooks/barnabas/schemas"
+)
+
+// Causes with which attempts are cut off.
+var (
+	ErrRevoked = errors.New("unit: revoked, and the time to drain is over")
+	ErrLost    = errors.New("unit: lost to another process")
+)
+
+// Restored is what a new owner knows of its unit before it starts.
+type Restored struct {
+	Arbiter  *claim.Arbiter
+	Breakers map[string]*schemas.BreakerTransition // the last of each endpoint
+}
+
+// Position is where the group stands in one topic of the unit.
+type Position struct {
+	Offset   int64 // -1: nothing was committed yet
+	Metadata string
+}
+
+type phase int
+
+const (
+	restoring phase = iota
+	running
+	draining
+	ended
+)
+
+// Unit is one unit during one assignment. Its methods may be called from any
+// goroutine; all of them return at once.
+type Unit struct {
+	*Shared
+	owner settle.Owner
+	inbox *inbox
+	done  chan struct{}
+
+	// What follows belongs to the goroutine in Run.
+
+	phase    phase
+	streams  map[string]*stream
+	lanes    map[string]*endpointLane
+	ready    lane.Ring[*endpointLane]
+	alarms   alarms
+	arbiter  *claim.Arbiter
+	facts    map[string]*schemas.BreakerTransition // restored and not yet asked for
+	restored *Restored
+	begun    int   // streams whose position is known
+	held     int64 // bytes charged to the memory budget
+	inFlight int
+	flight   sync.WaitGroup
+	capWait  bool // registered for a free slot
+	deadline time.Time
+	settling settling
+	open     int // breakers that are not closed
+
+	attempts context.Context // ends when attempts must be cut off
+	cutOff   context.CancelCauseFunc
+}
+
+// New makes a unit that waits to be begun and restored. ctx ends with the process.
+func New(ctx context.Context, owner settle.Owner, shared *Shared) *Unit {
+	u := &Unit{
+		Shared: shared, owner: owner, inbox: newInbox(), done: make(chan struct{}),
+		streams: map[string]*stream{}, lanes: map[string]*endpointLane{},
+	}
+	u.attempts, u.cutOff = context.WithCancelCause(ctx)
+	for _, s := range newStreams(shared.Catalogue) {
+		u.streams[s.topic] = s
+	}
+	return u
+}
+
+// Owner names the unit and its assignment.
+func (u *Unit) Owner() settle.Owner { return u.owner }
+
+// Done is closed when the unit has ended.
+func (u *Unit) Done() <-chan struct{} { return u.done }
+
+// Begin tells where the group stands in one topic; once it knows all of them and
+// is restored the unit starts. A second position of a topic is ignored.
+func (u *Unit) Begin(topic string, at Position) {
+	u.inbox.put(func() {
+		if s := u.streams[topic]; s != nil && s.begin(at) {
+			u.begun++
+			u.start()
+		}
+	})
+}
+
+// Restore hands over what was read from the compacted topics.
+func (u *Unit) Restore(r Restored) {
+	u.inbox.put(func() {
+		u.restored = &r
+		u.start()
+	})
+}
+
+// Take hands over records that were fetched, in log order, and charged to the memory budget with Cost.
+func (u *Unit) Take(topic string, records []*kgo.Record) {
+	taken := u.inbox.put(func() { u.take(u.streams[topic], records) })
+	if !taken {
+		for _, r := range records {
+			u.Memory.Release(Cost(r))
+		}
+	}
+}
+
+// Drain stops starting work, lets what is in flight finish and be settled, and
+// ends the unit at the deadline whatever is left.
+func (u *Unit) Drain(deadline time.Time) {
+	u.inbox.put(func() {
+		if u.phase < draining {
+			u.phase, u.deadline = draining, deadline
+		}
+	})
+}
+
+// Drop ends the unit at once: nothing more is settled.
+func (u *Unit) Drop(cause error) {
+	u.inbox.put(func() {
+		u.cutOff(cause)
+		u.phase = ended
+	})
+}
+
+// Run is the unit's life. It returns when the unit has ended.
+func (u *Unit) Run() {
+	defer close(u.done)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for u.phase != ended {
+		for _, f := range u.inbox.take() {
+			f()
+		}
+		now := time.Now()
+		switch u.phase {
+		case running:
+			u.wake(now)
+			u.dispatch(now)
+			u.regulate(now)
+			u.want()
+		case draining:
+			u.want()
+			if u.drained() || !now.Before(u.deadline) {
+				u.phase = ended
+				continue
+			}
+		}
+		timer.Reset(u.untilNext(now))
+		select {
+		case <-u.inbox.arrived:
+		case <-timer.C:
+		}
+	}
+	u.end()
+}
+
+// start begins the work once the unit knows where it stands and what was claimed.
+func (u *Unit) start() {
+	if u.phase != restoring || u.restored == nil || u.begun < len(u.streams) {
+		return
+	}
+	u.arbiter, u.facts = u.restored.Arbiter, u.restored.Breakers
+	for id := range u.facts {
+		if u.facts[id].State == "closed" {
+			delete(u.facts, id) // as good as unknown
+		}
+	}
+	u.restored = nil
+	u.phase = running
+	u.Log.Info("unit started", "unit", u.owner.Unit, "claims", u.arbiter.Len(), "breakers", len(u.facts))
+	for _, s := range u.streams {
+		u.Intake.Resume(s.topic, u.owner.Unit)
+	}
+}
+
+// drained says that nothing is in flight and everything that came out is settled.
+func (u *Unit) drained() bool { return u.inFlight == 0 && u.settling.empty() }
+
+// end gives back what the unit held and waits for the attempts it cut off.
+func (u *Unit) end() {
+	u.cutOff(ErrRevoked) // the first cause given is the one that counts
+	for _, f := range u.inbox.close() {
+		f() // in this phase: records are released, questions are answered with nothing
+	}
+	u.Memory.Release(u.held)
+	u.Metrics.BreakersOpen.Sub(float64(u.open))
+	u.flight.Wait()
+}
+
+// untilNext is how long the unit may sleep.
+func (u *Unit) untilNext(now time.Time) time.Duration {
+	const idle = time.Hour
+	next := now.Add(idle)
+	earlier := func(t time.Time) {
+		if !t.IsZero() && t.Before(next) {
+			next = t
+		}
+	}
+	switch u.phase {
+	case draining:
+		earlier(u.deadline)
+	case running:
+		for _, s := range u.streams {
+			earlier(s.next())
+		}
+		earlier(u.alarms.next())
+	}
+	return max(next.Sub(now), 0)
+}
+
+// wake lets what has become due join its lane, and looks at the lanes whose alarm rang.
+func (u *Unit) wake(now time.Time) {
+	for _, s := range u.streams {
+		for it := s.waiting.due(now); it != nil; it = s.waiting.due(now) {
+			u.Metrics.LateSeconds.Observe(now.Sub(it.delivery.DueAt).Seconds())
+			u.join(it, now)
+		}
+	}
+	for l := u.alarms.ring(now); l != nil; l = u.alarms.ring(now) {
+		u.spillAged(l, now)
+		u.ready.Add(l)
+	}
+}

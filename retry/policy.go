@@ -1,94 +1,145 @@
 package retry
 
-import "time"
-
-// Class is what an attempt came to: a closed set, used as metric label,
-// dead-letter reason and policy input.
-type Class string
-
-const (
-	OK              Class = "ok"
-	DNS             Class = "dns"
-	Connect         Class = "connect"
-	TLS             Class = "tls"
-	Timeout         Class = "timeout"
-	Reset           Class = "reset"
-	Blocked         Class = "blocked"
-	HTTP3xx         Class = "http_3xx"
-	HTTP4xx         Class = "http_4xx"
-	HTTP429         Class = "http_429"
-	HTTP5xx         Class = "http_5xx"
-	Gone            Class = "gone"
-	InvalidResponse Class = "invalid_response"
-	Build           Class = "build"
-	Cancelled       Class = "cancelled"
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
 )
 
-// Classes lists the set, in the order above.
-func Classes() []Class { panic("helper B") }
-
-// ClassOfStatus maps an HTTP status code to its class; everything outside 200..599 is InvalidResponse.
-func ClassOfStatus(code int) Class { panic("helper B") }
-
-// Outcome is one attempt's result as the policy sees it.
-type Outcome struct {
-	Class      Class
-	Status     int           // 0: none was read
-	RetryAfter time.Duration // parsed and clamped; 0: none
-}
-
-// Kind is what comes after an attempt.
-type Kind string
-
+// Hard limits of every policy, whatever is configured.
 const (
-	Delivered Kind = "delivered"
-	Retry     Kind = "retry"
-	Hold      Kind = "hold"
-	Dead      Kind = "dead"
+	MaxRetries  = 32                  // caps in one schedule, so 33 attempts
+	MaxCap      = 24 * time.Hour      // of a single wait, drawn or asked for
+	MaxTiers    = 16                  // retry topics
+	MaxLifetime = 30 * 24 * time.Hour // of one run of a delivery
 )
 
-// Decision is what follows an attempt, or a refused admission.
-type Decision struct {
-	Kind   Kind
-	Due    time.Time // when the delivery may next be tried (retry, hold)
-	Reason string    // dead: a Class or a schemas.Reason; hold: what held it
-	// PauseEndpoint is how long the whole endpoint asked to be left alone (429/503 with Retry-After).
-	PauseEndpoint time.Duration
-	// DisableEndpoint is set by 410.
-	DisableEndpoint bool
-}
-
-// Spent is what a delivery has used up, this attempt included.
-type Spent struct {
-	Attempts     int       // POSTs in this run, the one just made included
-	RunStartedAt time.Time // the lifetime counts from here
-}
-
-// Policy is the retry schedule of a deployment.
+// Policy is the retry schedule of a deployment. The zero value gives up at the
+// first failure; it is not valid as configuration: start from DefaultPolicy.
 type Policy struct {
-	Caps          []time.Duration // upper bound of the wait before retry 1, 2, ...
-	Tiers         []time.Duration // ascending
-	Lifetime      time.Duration
+	// Caps are the upper bounds of the wait before retry 1, 2, ...; as many
+	// retries as caps. 1 to MaxRetries entries, each in (0, MaxCap], in any order.
+	Caps []time.Duration
+	// Tiers are the longest waits of the retry topics, strictly ascending whole
+	// seconds, each in (0, MaxCap]. A longer wait goes through the last tier more than once.
+	Tiers []time.Duration
+	// Lifetime is how long a run of a delivery may last, holds included; in (0, MaxLifetime].
+	// May be shorter than the sum of the caps: see the package documentation.
+	Lifetime time.Duration
+	// MaxRetryAfter is what a receiver's Retry-After is cut to; in [0, MaxCap]. Zero: Retry-After is ignored.
 	MaxRetryAfter time.Duration
 }
 
-// Decide says what follows an attempt. rnd is uniform in [0, 1).
-// permanent lists the statuses that the endpoint declares final; caps overrides p.Caps when not empty.
-func (p Policy) Decide(now time.Time, s Spent, o Outcome, permanent []int, caps []time.Duration, rnd float64) Decision {
-	panic("helper B")
+// DefaultPolicy is the schedule of DESIGN section 9.
+func DefaultPolicy() Policy {
+	return Policy{
+		Caps: []time.Duration{
+			5 * time.Second, time.Minute, 10 * time.Minute, time.Hour,
+			6 * time.Hour, 6 * time.Hour, 6 * time.Hour, 6 * time.Hour,
+		},
+		Tiers:         []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour},
+		Lifetime:      26 * time.Hour,
+		MaxRetryAfter: 24 * time.Hour,
+	}
 }
 
-// HoldUntil is a wait that spends no attempt: due uniformly in (until, until+spread],
-// never before now. Past the lifetime it is Dead with reason "expired".
-func (p Policy) HoldUntil(now time.Time, s Spent, until time.Time, spread time.Duration, reason string, rnd float64) Decision {
-	panic("helper B")
+// ErrInvalid is what every problem found by Validate and ValidateCaps wraps.
+var ErrInvalid = errors.New("invalid retry policy")
+
+// Validate reports all problems at once, each naming its field and the value.
+func (p Policy) Validate() error {
+	errs := []error{ValidateCaps(p.Caps)}
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...))
+	}
+	if n := len(p.Tiers); n == 0 || n > MaxTiers {
+		bad("tiers: %d entries, need 1 to %d", n, MaxTiers)
+	}
+	for i, t := range p.Tiers {
+		switch {
+		case t <= 0 || t > MaxCap:
+			bad("tiers[%d]: %s is not in (0, %s]", i, t, MaxCap)
+		case t%time.Second != 0:
+			// Topic names are made of tiers: retry.90s can be said, retry.1.5s can't.
+			bad("tiers[%d]: %s is not a whole number of seconds", i, t)
+		}
+		if i > 0 && t == p.Tiers[i-1] {
+			bad("tiers[%d]: %s is there twice", i, t)
+		}
+		if i > 0 && t < p.Tiers[i-1] {
+			bad("tiers[%d]: %s after %s, must ascend", i, t, p.Tiers[i-1])
+		}
+	}
+	if p.Lifetime <= 0 || p.Lifetime > MaxLifetime {
+		bad("lifetime: %s is not in (0, %s]", p.Lifetime, MaxLifetime)
+	}
+	if p.MaxRetryAfter < 0 || p.MaxRetryAfter > MaxCap {
+		bad("max_retry_after: %s is not in [0, %s]", p.MaxRetryAfter, MaxCap)
+	}
+	return errors.Join(errs...)
+}
+
+// ValidateCaps checks a schedule by itself: that of an endpoint, which overrides the deployment's.
+func ValidateCaps(caps []time.Duration) error {
+	var errs []error
+	if n := len(caps); n == 0 || n > MaxRetries {
+		errs = append(errs, fmt.Errorf("%w: caps: %d entries, need 1 to %d", ErrInvalid, n, MaxRetries))
+	}
+	for i, c := range caps {
+		if c <= 0 || c > MaxCap {
+			errs = append(errs, fmt.Errorf("%w: caps[%d]: %s is not in (0, %s]", ErrInvalid, i, c, MaxCap))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// MaxAttempts is how many POSTs a run may spend: one more than there are caps.
+func (p Policy) MaxAttempts() int { return len(limited(p.Caps)) + 1 }
+
+// TotalMax is the sum of the caps: the longest that the schedule by itself can take.
+func (p Policy) TotalMax() time.Duration {
+	var sum time.Duration
+	for _, c := range limited(p.Caps) {
+		sum += bounded(c)
+	}
+	return sum
+}
+
+// TotalMean is the expected length of the schedule by itself: half of TotalMax,
+// since every wait is uniform from zero to its cap.
+func (p Policy) TotalMean() time.Duration { return p.TotalMax() / 2 }
+
+// WithCaps is the policy with an endpoint's own schedule, if it has one.
+func (p Policy) WithCaps(caps []time.Duration) Policy {
+	if len(caps) > 0 {
+		p.Caps = slices.Clone(caps)
+	}
+	return p
 }
 
 // TierFor is the index of the smallest tier whose cap is >= wait; the last tier for longer waits.
-func (p Policy) TierFor(wait time.Duration) int { panic("helper B") }
-
-// ParseRetryAfter reads a Retry-After header (RFC 9110 section 10.2.3): whole seconds or
-// an HTTP date. Anything else, zero, negative or past gives 0. Clamped to max.
-func ParseRetryAfter(values []string, now time.Time, max time.Duration) time.Duration {
-	panic("helper B")
+func (p Policy) TierFor(wait time.Duration) int {
+	for i, t := range p.Tiers {
+		if wait <= t {
+			return i
+		}
+	}
+	return max(len(p.Tiers)-1, 0)
 }
+
+// TierFloor is the wait that every record of tier i exceeded when it was
+// written there: its owner need not read it before its timestamp plus this.
+// Zero for the first tier.
+func (p Policy) TierFloor(i int) time.Duration {
+	if i <= 0 || i > len(p.Tiers) {
+		return 0
+	}
+	return p.Tiers[i-1]
+}
+
+// limited cuts a schedule that nobody validated to the hard limit.
+func limited(caps []time.Duration) []time.Duration { return caps[:min(len(caps), MaxRetries)] }
+
+// bounded cuts one wait that nobody validated to the hard limits.
+func bounded(c time.Duration) time.Duration { return max(1, min(c, MaxCap)) }

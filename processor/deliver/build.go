@@ -1,0 +1,120 @@
+package deliver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/barnabas-webhooks/barnabas/processor/egress"
+	"github.com/barnabas-webhooks/barnabas/processor/sign"
+	"github.com/barnabas-webhooks/barnabas/schemas"
+)
+
+// maxResends bounds how often the transport may send a request's body again after the peer said that it did not
+// process it. Two allow for a GOAWAY and a full connection after it; a peer that answers so without end gets no more.
+const maxResends = 2
+
+// errResends ends the resending.
+var errResends = errors.New("the receiver refused the request on several connections without processing it")
+
+// build makes the signed POST. Its errors are *egress.BlockedError where the guard refuses the URL, else faults of
+// configuration or of the event; all are safe to show.
+func (s *Sender) build(ctx context.Context, r Request, now time.Time) (*http.Request, error) {
+	if r.Delivery == nil || r.Endpoint == nil {
+		return nil, errors.New("there is no configuration for the endpoint")
+	}
+	u, err := s.dialer.CheckURL(r.Endpoint.URL)
+	if err != nil {
+		if errors.Is(err, egress.ErrBlocked) {
+			return nil, err
+		}
+		return nil, fmt.Errorf("the endpoint cannot be used: %w", err)
+	}
+	header, err := s.header(r, now)
+	if err != nil {
+		return nil, err
+	}
+	req := &http.Request{
+		Method: http.MethodPost, URL: u, Host: u.Host, Header: header,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+	}
+	s.setBody(req, r.Delivery.Payload)
+	return req.WithContext(ctx), nil
+}
+
+// setBody makes the body replayable: a request that was refused unprocessed goes out again whole, or not at all.
+func (s *Sender) setBody(req *http.Request, payload []byte) {
+	if len(payload) == 0 {
+		req.Body = http.NoBody // Content-Length: 0
+		return
+	}
+	fresh := func() io.ReadCloser { return io.NopCloser(bytes.NewReader(payload)) }
+	resends := 0 // GetBody is called by the request's own goroutine only
+	req.Body = fresh()
+	req.ContentLength = int64(len(payload))
+	req.GetBody = func() (io.ReadCloser, error) {
+		if resends++; resends > maxResends {
+			return nil, errResends
+		}
+		s.stats.resends.Add(1)
+		return fresh(), nil
+	}
+}
+
+// header is the whole set, from one place for every attempt, so that a retry cannot lack what the first one had.
+func (s *Sender) header(r Request, now time.Time) (http.Header, error) {
+	d := r.Delivery
+	if d.ID == "" || len(d.ID) > MaxHeaderNameBytes || strings.ContainsAny(d.ID, " \t") || !validValue(d.ID) {
+		return nil, errors.New("the delivery id cannot be sent in a header")
+	}
+	keys := r.Endpoint.ActiveKeys(now)
+	if len(keys) == 0 {
+		return nil, errors.New("the endpoint has no active signing secret")
+	}
+	if err := ValidateHeaders(r.Endpoint.Headers); err != nil {
+		return nil, err
+	}
+	h := http.Header{}
+	for _, custom := range r.Endpoint.Headers {
+		h.Set(custom.Key, string(custom.Value))
+	}
+	contentType := d.ContentType
+	if contentType == "" {
+		contentType = "application/json"
+	}
+	if len(contentType) > MaxHeaderValueBytes || !validValue(contentType) {
+		return nil, errors.New("the event's content type cannot be sent in a header")
+	}
+	h.Set("content-type", contentType)
+	h.Set("user-agent", s.userAgent)
+	h.Set(sign.HeaderID, d.ID)
+	h.Set(sign.HeaderTimestamp, sign.Timestamp(now))
+	h.Set(sign.HeaderSignature, sign.Sign(d.ID, now, d.Payload, keys))
+	h.Set(HeaderAttempt, strconv.Itoa(r.Number))
+	if d.EventType != "" {
+		encoded := encodeValue(d.EventType)
+		if len(encoded) > MaxHeaderValueBytes {
+			return nil, errors.New("the event type is too long for a header")
+		}
+		h.Set(HeaderEventType, encoded)
+	}
+	setTrace(h, d)
+	return h, nil
+}
+
+// setTrace passes a W3C trace context on as it came. A broken one is left out: it is no reason to fail a delivery.
+func setTrace(h http.Header, d *schemas.Delivery) {
+	if len(d.TraceParent) < 55 || len(d.TraceParent) > 128 || strings.Trim(d.TraceParent, "0123456789abcdef-") != "" {
+		return
+	}
+	h.Set("traceparent", d.TraceParent)
+	if d.TraceState != "" && len(d.TraceState) <= 512 && validValue(d.TraceState) {
+		h.Set("tracestate", d.TraceState)
+	}
+}

@@ -34,11 +34,14 @@ type endpointLane struct {
 	pace    time.Duration
 	lastEnd time.Time
 	backlog int
-	presses *stream // intake stands still for this lane; nil: it does not
+	presses *stream   // intake of which stands still for this lane; nil: none
+	pressed time.Time // since when
 }
 
-// firstPace is assumed of an endpoint that has not answered yet.
-const firstPace = 50 * time.Millisecond
+// firstPace is assumed of an endpoint that has not answered yet: fast, so that
+// its first burst waits in the log and not in a tier. One that does not keep it
+// is found out within LanePause.
+const firstPace = time.Millisecond
 
 // laneOf finds or makes the lane of an endpoint.
 func (u *Unit) laneOf(id string) *endpointLane {
@@ -114,7 +117,7 @@ func (u *Unit) join(it *item, now time.Time) {
 		u.holdFor(it, until, metrics.HoldBreaker, now)
 		return
 	}
-	if l.queue.Len() >= u.LaneEntries || l.queue.Bytes() >= u.LaneBytes {
+	if l.queue.Len() >= u.LaneEntries || int64(l.queue.Bytes()) >= u.LaneBytes {
 		u.spill(l, it, now)
 		return
 	}
@@ -141,7 +144,7 @@ func (u *Unit) admissible(it *item, now time.Time) (*endpointLane, bool) {
 		return nil, false
 	}
 	d.Tenant = ep.Tenant
-	if now.Sub(d.RunStartedAt) >= u.Policy.Lifetime {
+	if u.Policy.Expired(now, spentBy(d)) {
 		u.bury(it, schemas.ReasonExpired, "the lifetime of the delivery has ended", now)
 		return nil, false
 	}
@@ -161,12 +164,11 @@ func (u *Unit) admissible(it *item, now time.Time) (*endpointLane, bool) {
 // fast: its half will be gone before the pause hurts its neighbours. A slower
 // one spills what comes next.
 func (u *Unit) press(s *stream, l *endpointLane, now time.Time) {
-	if s.kind == tier || l.queue.Len() < u.LaneEntries {
+	if s.kind == tier || l.presses != nil || l.queue.Len() < u.LaneEntries {
 		return
 	}
 	if time.Duration(u.LaneEntries/2)*l.pace <= u.LanePause {
-		s.pressedAt = now
-		l.presses = s
+		s.pressed, l.presses, l.pressed = l, s, now
 		u.alarms.set(l, now.Add(u.LanePause))
 	}
 }
@@ -174,11 +176,17 @@ func (u *Unit) press(s *stream, l *endpointLane, now time.Time) {
 // relieve lets intake go on once the lane that pressed has drained to its half,
 // or has had its time.
 func (u *Unit) relieve(l *endpointLane, now time.Time) {
-	s := l.presses
-	if s == nil || (l.queue.Len() > u.LaneEntries/2 && now.Sub(s.pressedAt) < u.LanePause) {
+	if l.presses == nil {
 		return
 	}
-	l.presses, s.pressedAt = nil, time.Time{}
+	if l.queue.Len() > u.LaneEntries/2 {
+		if now.Sub(l.pressed) < u.LanePause {
+			return
+		}
+		// It did not keep its pace: it must not press again until it has shown another.
+		l.pace = max(l.pace, 4*u.LanePause/time.Duration(u.LaneEntries))
+	}
+	l.presses.pressed, l.presses = nil, nil
 }
 
 // spill sends a delivery round through a tier, to come back when the lane will

@@ -34,16 +34,36 @@ func Cost(r *kgo.Record) int64 {
 	return recordOverhead + int64(len(r.Key)) + 2*int64(len(r.Value))
 }
 
-// take opens records in their tracker and sends each on its way.
+// take receives records, in log order, and reads them unless intake stands still.
 func (u *Unit) take(s *stream, records []*kgo.Record) {
-	now := time.Now()
 	for _, r := range records {
+		u.held += Cost(r)
+	}
+	s.unread = append(s.unread, records...)
+	if u.phase == running {
+		u.read(s, time.Now())
+	}
+}
+
+// readOn goes on with what was left unread.
+func (u *Unit) readOn(now time.Time) {
+	for _, s := range u.streams {
+		u.read(s, now)
+	}
+}
+
+// read opens records in their tracker and sends each on its way, until a lane
+// presses on the stream.
+func (u *Unit) read(s *stream, now time.Time) {
+	n := 0
+	for ; n < len(s.unread) && s.pressed == nil && !s.tracker.Full(); n++ {
+		r := s.unread[n]
+		s.unread[n] = nil
 		cost := Cost(r)
-		if u.phase != running || !s.tracker.Open(r.Offset) {
-			u.Memory.Release(cost) // not ours to start, or completed before a crash
+		if !s.tracker.Open(r.Offset) { // completed before a crash
+			u.release(cost)
 			continue
 		}
-		u.held += cost
 		it := &item{stream: s, offset: r.Offset, cost: cost}
 		switch s.kind {
 		case events:
@@ -54,6 +74,15 @@ func (u *Unit) take(s *stream, records []*kgo.Record) {
 			u.takeReplayed(it, r, now)
 		}
 	}
+	if s.unread = s.unread[n:]; len(s.unread) == 0 {
+		s.unread = nil
+	}
+}
+
+// release gives bytes back to the memory budget.
+func (u *Unit) release(cost int64) {
+	u.held -= cost
+	u.Memory.Release(cost)
 }
 
 // takeEvent reads an event, gets the arbiter's verdict, and sends it to its lane.

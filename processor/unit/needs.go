@@ -52,8 +52,9 @@ type Shared struct {
 	Breaker   breaker.Config
 	Sender    Sender
 	Endpoints Endpoints
-	// Disable switches an endpoint off after it answered 410. It must not block.
-	Disable  func(endpointID, reason string)
+	// Disable switches an endpoint off that answered 410, unless it has been changed
+	// since it was seen. It must not block.
+	Disable  func(seen *endpoint.Endpoint, reason string)
 	Journal  Journal
 	Settler  Settler
 	Intake   Intake

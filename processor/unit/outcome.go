@@ -122,4 +122,3 @@ func (u *Unit) trimmed(it *item) []*kgo.Record {
 	u.Metrics.DeadLetters.WithLabelValues(schemas.ReasonTooLarge).Inc()
 	return []*kgo.Record{record}
 }
-

@@ -25,8 +25,11 @@ func (u *Unit) finished(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket
 	u.charge(l, ticket, res.Class, now)
 	u.Metrics.Attempts.WithLabelValues(string(res.Class)).Inc()
 	if res.Class == retry.Cancelled {
-		// Cut off by our own end; whether it was seen is not known. It stays
-		// unsettled, and is attempted again by whoever owns the unit next.
+		// Cut off by our own end; whether it was seen is not known. While the unit
+		// ends it stays unsettled, and whoever owns the unit next attempts it again.
+		if u.phase == running {
+			u.hold(it, now, time.Second, metrics.HoldCancelled, now)
+		}
 		return
 	}
 	l.completed(now, res.Duration)
@@ -44,7 +47,7 @@ func (u *Unit) finished(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket
 	decision := u.Policy.Decide(now, spentBy(d), res.Outcome, ep.PermanentStatuses, ep.RetryCaps, u.Rand())
 	if decision.DisableEndpoint {
 		l.goneBy = ep
-		u.Disable(ep.ID, "answered 410 Gone")
+		u.Disable(ep, "answered 410 Gone")
 	}
 	if decision.PauseEndpoint > 0 {
 		l.pausedUntil = now.Add(decision.PauseEndpoint)

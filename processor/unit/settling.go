@@ -100,7 +100,6 @@ func (u *Unit) settled(err error) {
 	}
 	for _, one := range sealed {
 		one.it.stream.tracker.Done(one.it.offset)
-		u.Memory.Release(one.it.cost)
-		u.held -= one.it.cost
+		u.release(one.it.cost)
 	}
 }

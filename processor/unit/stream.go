@@ -3,7 +3,10 @@ package unit
 import (
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"github.com/barnabas-webhooks/barnabas/processor/tracker"
+	"github.com/barnabas-webhooks/barnabas/retry"
 	"github.com/barnabas-webhooks/barnabas/topics"
 )
 
@@ -30,19 +33,16 @@ type stream struct {
 	// yet: later records carry later timestamps.
 	quiet time.Time
 
-	paused    bool
-	pressedAt time.Time // since when a full lane has been pressing on intake; zero: none does
+	paused  bool
+	pressed *endpointLane // intake stands still for this lane to drain; nil: for none
+	unread  []*kgo.Record // fetched while it stood still, in log order
 }
 
 // newStreams lists the topics of a unit.
-func newStreams(c topics.Catalogue) []*stream {
+func newStreams(c topics.Catalogue, p retry.Policy) []*stream {
 	streams := []*stream{{topic: c.Events(), kind: events}, {topic: c.Replay(), kind: replay}}
 	for i := range c.Tiers {
-		s := &stream{topic: c.Tier(i), kind: tier}
-		if i > 0 {
-			s.atLeast = c.Tiers[i-1]
-		}
-		streams = append(streams, s)
+		streams = append(streams, &stream{topic: c.Tier(i), kind: tier, atLeast: p.TierFloor(i)})
 	}
 	return streams
 }
@@ -58,13 +58,11 @@ func (s *stream) begin(at Position) bool {
 
 // next is when the stream wants to be looked at again; zero: never by itself.
 func (s *stream) next() time.Time {
-	if at, ok := s.waiting.next(); ok {
-		return at
-	}
-	if s.paused && !s.quiet.IsZero() {
+	at, ok := s.waiting.next()
+	if s.paused && !s.quiet.IsZero() && (!ok || s.quiet.Before(at)) {
 		return s.quiet
 	}
-	return time.Time{}
+	return at
 }
 
 // full says that intake of this stream must stand still.
@@ -73,7 +71,7 @@ func (u *Unit) full(s *stream, now time.Time) bool {
 	case s.tracker.Full():
 		return true
 	case s.kind != tier:
-		return !s.pressedAt.IsZero()
+		return len(s.unread) > 0
 	case s.quiet.After(now):
 		return true
 	}

@@ -48,6 +48,8 @@ type Unit struct {
 	owner settle.Owner
 	inbox *inbox
 	done  chan struct{}
+	// started is closed when the unit knows where it stands and begins to work.
+	started chan struct{}
 
 	// What follows belongs to the goroutine in Run.
 
@@ -75,11 +77,11 @@ type Unit struct {
 // New makes a unit that waits to be begun and restored. ctx ends with the process.
 func New(ctx context.Context, owner settle.Owner, shared *Shared) *Unit {
 	u := &Unit{
-		Shared: shared, owner: owner, inbox: newInbox(), done: make(chan struct{}),
+		Shared: shared, owner: owner, inbox: newInbox(), done: make(chan struct{}), started: make(chan struct{}),
 		streams: map[string]*stream{}, lanes: map[string]*endpointLane{},
 	}
 	u.attempts, u.cutOff = context.WithCancelCause(ctx)
-	for _, s := range newStreams(shared.Catalogue) {
+	for _, s := range newStreams(shared.Catalogue, shared.Policy) {
 		u.streams[s.topic] = s
 	}
 	return u
@@ -87,6 +89,9 @@ func New(ctx context.Context, owner settle.Owner, shared *Shared) *Unit {
 
 // Owner names the unit and its assignment.
 func (u *Unit) Owner() settle.Owner { return u.owner }
+
+// Started is closed when the unit is restored and works.
+func (u *Unit) Started() <-chan struct{} { return u.started }
 
 // Done is closed when the unit has ended.
 func (u *Unit) Done() <-chan struct{} { return u.done }
@@ -151,6 +156,7 @@ func (u *Unit) Run() {
 		switch u.phase {
 		case running:
 			u.wake(now)
+			u.readOn(now)
 			u.dispatch(now)
 			u.regulate(now)
 			u.want()
@@ -183,6 +189,7 @@ func (u *Unit) start() {
 	}
 	u.restored = nil
 	u.phase = running
+	close(u.started)
 	u.Log.Info("unit started", "unit", u.owner.Unit, "claims", u.arbiter.Len(), "breakers", len(u.facts))
 	for _, s := range u.streams {
 		u.Intake.Resume(s.topic, u.owner.Unit)

@@ -1,0 +1,57 @@
+package processor
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config of the processor as a member of its group.
+type Config struct {
+	Group            string        // consumer group id
+	SessionTimeout   time.Duration // the broker gives a silent member up after this
+	RebalanceTimeout time.Duration // how long a member may take to let go of units
+	// DrainTimeout is how long requests in flight may go on when a unit is given up
+	// or the process stops. It must leave the rebalance time to settle.
+	DrainTimeout time.Duration
+	MaxInFlight  int           // requests under way in the process
+	MaxMemory    int64         // bytes of records held
+	Window       time.Duration // how long an idempotency key is remembered
+}
+
+// settleMargin is kept between the drain and the rebalance timeout: a last beat
+// and its transaction must fit.
+const settleMargin = 5 * time.Second
+
+// DefaultConfig is what DESIGN sections 5 and 10 name.
+func DefaultConfig() Config {
+	return Config{
+		Group: "barnabas", SessionTimeout: 45 * time.Second, RebalanceTimeout: 60 * time.Second,
+		DrainTimeout: 20 * time.Second, MaxInFlight: 1024, MaxMemory: 256 << 20, Window: 24 * time.Hour,
+	}
+}
+
+// Validate names every problem at once.
+func (c Config) Validate() error {
+	var errs []error
+	if c.Group == "" {
+		errs = append(errs, errors.New("group: must not be empty"))
+	}
+	if c.SessionTimeout < time.Second {
+		errs = append(errs, fmt.Errorf("session_timeout: %s must be at least 1s", c.SessionTimeout))
+	}
+	if c.DrainTimeout < 0 || c.DrainTimeout+settleMargin > c.RebalanceTimeout {
+		errs = append(errs, fmt.Errorf("drain_timeout: %s must leave %s of the rebalance_timeout of %s to settle",
+			c.DrainTimeout, settleMargin, c.RebalanceTimeout))
+	}
+	if c.MaxInFlight < 1 {
+		errs = append(errs, fmt.Errorf("max_in_flight: %d must be positive", c.MaxInFlight))
+	}
+	if c.MaxMemory < 8<<20 {
+		errs = append(errs, fmt.Errorf("max_memory: %d bytes must be at least 8 MiB", c.MaxMemory))
+	}
+	if c.Window <= 0 {
+		errs = append(errs, fmt.Errorf("window: %s must be positive", c.Window))
+	}
+	return errors.Join(errs...)
+}

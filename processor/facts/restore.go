@@ -1,0 +1,145 @@
+package facts
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/barnabas-webhooks/barnabas/processor/claim"
+	"github.com/barnabas-webhooks/barnabas/schemas"
+	"github.com/barnabas-webhooks/barnabas/topics"
+)
+
+// Facts is what is known of one unit.
+type Facts struct {
+	Arbiter  *claim.Arbiter
+	Breakers map[string]*schemas.BreakerTransition // the last of each endpoint
+}
+
+// Restorer reads facts back.
+type Restorer struct {
+	// NewClient makes a client that consumes just these partitions; the caller's
+	// connection settings, read uncommitted.
+	NewClient func(partitions map[string]map[int32]kgo.Offset) (*kgo.Client, error)
+	Admin     *kadm.Client
+	Catalogue topics.Catalogue
+	Window    time.Duration // of idempotency keys
+	Log       *slog.Logger
+}
+
+// Restore reads the facts of the given units, from the start of their partitions
+// to the end as it is now, and hands each unit's over as soon as it is whole.
+// Records that cannot be read are logged and passed over: a lost fact costs a
+// duplicate at worst, a stuck unit costs everything in it.
+func (r *Restorer) Restore(ctx context.Context, units []int32, ready func(unit int32, f *Facts)) error {
+	names := []string{r.Catalogue.Idempotency(), r.Catalogue.Breakers()}
+	starts, err := r.Admin.ListStartOffsets(ctx, names...)
+	if err == nil {
+		err = starts.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("restore: list start offsets: %w", err)
+	}
+	ends, err := r.Admin.ListEndOffsets(ctx, names...)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("restore: list end offsets: %w", err)
+	}
+
+	found := make(map[int32]*Facts, len(units))
+	left := make(map[int32]int, len(units)) // partitions that are not read to their end
+	read := map[string]map[int32]kgo.Offset{}
+	end := map[string]map[int32]int64{}
+	for _, unit := range units {
+		found[unit] = &Facts{Arbiter: claim.NewArbiter(r.Window), Breakers: map[string]*schemas.BreakerTransition{}}
+		for _, topic := range names {
+			first, ok := starts.Lookup(topic, unit)
+			last, ok2 := ends.Lookup(topic, unit)
+			if !ok || !ok2 {
+				return fmt.Errorf("restore: topic %s has no partition %d", topic, unit)
+			}
+			if first.Offset >= last.Offset {
+				continue
+			}
+			if read[topic] == nil {
+				read[topic], end[topic] = map[int32]kgo.Offset{}, map[int32]int64{}
+			}
+			read[topic][unit] = kgo.NewOffset().At(first.Offset)
+			end[topic][unit] = last.Offset
+			left[unit]++
+		}
+		if left[unit] == 0 {
+			ready(unit, found[unit])
+		}
+	}
+	if len(read) == 0 {
+		return nil
+	}
+	client, err := r.NewClient(read)
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
+	}
+	defer client.Close()
+	for open := len(left); open > 0; {
+		fetches := client.PollFetches(ctx)
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("restore: %w", err)
+		}
+		fetches.EachError(func(topic string, partition int32, err error) {
+			r.Log.Warn("restore: fetch failed, it goes on", "topic", topic, "partition", partition, "err", err)
+		})
+		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+			for _, record := range p.Records {
+				r.take(found[p.Partition], record)
+			}
+			// The last record of a partition is never compacted away, and none of
+			// these topics holds transaction markers: end-1 is always seen.
+			if n := len(p.Records); n == 0 || p.Records[n-1].Offset < end[p.Topic][p.Partition]-1 {
+				return
+			}
+			if end[p.Topic][p.Partition] < 0 {
+				return
+			}
+			end[p.Topic][p.Partition] = -1 // whole; what is written meanwhile is ours to write
+			client.PauseFetchPartitions(map[string][]int32{p.Topic: {p.Partition}})
+			if left[p.Partition]--; left[p.Partition] == 0 {
+				open--
+				ready(p.Partition, found[p.Partition])
+			}
+		})
+	}
+	return nil
+}
+
+// take adds one record to what is known.
+func (r *Restorer) take(f *Facts, record *kgo.Record) {
+	if record.Value == nil {
+		return
+	}
+	if record.Topic == r.Catalogue.Idempotency() {
+		c, err := schemas.DecodeClaim(record.Value)
+		if err != nil {
+			r.passOver(record, err)
+			return
+		}
+		f.Arbiter.Restore(&c)
+		return
+	}
+	t, err := schemas.DecodeBreakerTransition(record.Value)
+	if err != nil {
+		r.passOver(record, err)
+		return
+	}
+	f.Breakers[t.EndpointID] = &t
+}
+
+func (r *Restorer) passOver(record *kgo.Record, err error) {
+	r.Log.Error("restore: a fact cannot be read and is passed over",
+		"topic", record.Topic, "partition", record.Partition, "offset", record.Offset, "err", err)
+}

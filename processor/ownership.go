@@ -1,0 +1,248 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/barnabas-webhooks/barnabas/processor/facts"
+	"github.com/barnabas-webhooks/barnabas/processor/settle"
+	"github.com/barnabas-webhooks/barnabas/processor/unit"
+)
+
+// ErrNotInGroup says that the process is not a member of the group now.
+var ErrNotInGroup = errors.New("not in the consumer group yet")
+
+// ownership is which units are at this process. The group's callbacks change it,
+// the poller and the settler ask it.
+type ownership struct {
+	shared *unit.Shared
+	drain  time.Duration
+	client atomic.Pointer[kgo.Client] // the group's; nil before it is made
+
+	life     context.Context //nolint:containedctx // units and restores live as long as the processor
+	names    map[[16]byte]string
+	restorer *facts.Restorer
+
+	mu          sync.Mutex // guards what follows
+	units       map[int32]*unit.Unit
+	assignments uint64
+}
+
+func newOwnership(shared *unit.Shared, drain time.Duration) *ownership {
+	return &ownership{shared: shared, drain: drain, units: map[int32]*unit.Unit{}}
+}
+
+// begin sets what units need while the processor runs.
+func (o *ownership) begin(life context.Context, ids map[string][16]byte, s unit.Settler, j unit.Journal, r *facts.Restorer) {
+	o.life, o.restorer = life, r
+	o.names = map[[16]byte]string{}
+	for name, id := range ids {
+		o.names[id] = name
+	}
+	o.shared.Settler, o.shared.Journal, o.shared.Intake = s, j, o
+}
+
+// Membership implements settle.Group.
+func (o *ownership) Membership() (string, int32) {
+	if cl := o.client.Load(); cl != nil {
+		return cl.GroupMetadata()
+	}
+	return "", -1
+}
+
+// Owns implements settle.Group.
+func (o *ownership) Owns(owner settle.Owner) bool {
+	u := o.unit(owner.Unit)
+	return u != nil && u.Owner() == owner
+}
+
+// Pause implements unit.Intake.
+func (o *ownership) Pause(topic string, partition int32) {
+	o.client.Load().PauseFetchPartitions(map[string][]int32{topic: {partition}})
+}
+
+// Resume implements unit.Intake.
+func (o *ownership) Resume(topic string, partition int32) {
+	o.client.Load().ResumeFetchPartitions(map[string][]int32{topic: {partition}})
+}
+
+func (o *ownership) unit(partition int32) *unit.Unit {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.units[partition]
+}
+
+func (o *ownership) all() []*unit.Unit {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Collect(maps.Values(o.units))
+}
+
+// ready is nil when the process is in the group and all its units work.
+func (o *ownership) ready() error {
+	if member, _ := o.Membership(); member == "" {
+		return ErrNotInGroup
+	}
+	waiting := 0
+	for _, u := range o.all() {
+		select {
+		case <-u.Started():
+		default:
+			waiting++
+		}
+	}
+	if waiting > 0 {
+		return fmt.Errorf("%d units are being restored", waiting)
+	}
+	return nil
+}
+
+// assigned makes the units that were given to this process. They fetch nothing
+// until they are restored.
+func (o *ownership) assigned(_ context.Context, cl *kgo.Client, added map[string][]int32) {
+	o.client.CompareAndSwap(nil, cl)
+	numbers := numbersOf(added)
+	if len(numbers) == 0 {
+		return
+	}
+	// Pauses survive revocation, so those of an earlier stint go first; then the
+	// new unit stands still until it says otherwise.
+	cl.ResumeFetchPartitions(added)
+	cl.PauseFetchPartitions(added)
+	o.mu.Lock()
+	for _, n := range numbers {
+		o.assignments++
+		u := unit.New(o.life, settle.Owner{Unit: n, Assignment: o.assignments}, o.shared)
+		o.units[n] = u
+		go u.Run()
+	}
+	o.shared.Metrics.Units.Set(float64(len(o.units)))
+	o.mu.Unlock()
+	o.shared.Log.Info("units assigned", "units", numbers)
+	go o.restore(numbers)
+}
+
+// restore reads the facts of new units and hands them over, trying until it has
+// or they are gone.
+func (o *ownership) restore(numbers []int32) {
+	left := map[int32]*unit.Unit{}
+	for _, n := range numbers {
+		left[n] = o.unit(n)
+	}
+	for wait := time.Second; len(left) > 0; wait = min(2*wait, 30*time.Second) {
+		err := o.restorer.Restore(o.life, slices.Sorted(maps.Keys(left)), func(n int32, f *facts.Facts) {
+			left[n].Restore(unit.Restored{Arbiter: f.Arbiter, Breakers: f.Breakers})
+			delete(left, n)
+		})
+		if err == nil || o.life.Err() != nil {
+			return
+		}
+		for n, u := range left {
+			if o.unit(n) != u {
+				delete(left, n)
+			}
+		}
+		o.shared.Log.Warn("units are not restored yet", "units", slices.Sorted(maps.Keys(left)), "wait", wait, "err", err)
+		select {
+		case <-o.life.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// fetched tells new units where the group stands, with the maps of completed
+// offsets that travel in the metadata.
+func (o *ownership) fetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
+	for _, g := range resp.Groups {
+		for _, t := range g.Topics {
+			name := t.Topic
+			if name == "" {
+				name = o.names[t.TopicID]
+			}
+			for _, p := range t.Partitions {
+				u := o.unit(p.Partition)
+				if p.ErrorCode != 0 || u == nil {
+					continue // an error is asked again by the client
+				}
+				at := unit.Position{Offset: p.Offset}
+				if p.Metadata != nil {
+					at.Metadata = *p.Metadata
+				}
+				u.Begin(name, at)
+			}
+		}
+	}
+	return nil
+}
+
+// revoked lets units go in order: they drain, settle, and are not ours any more.
+func (o *ownership) revoked(_ context.Context, cl *kgo.Client, gone map[string][]int32) {
+	numbers := numbersOf(gone)
+	var leaving []*unit.Unit
+	for _, n := range numbers {
+		if u := o.unit(n); u != nil {
+			leaving = append(leaving, u)
+		}
+	}
+	o.drainUnits(leaving)
+	o.remove(numbers)
+	cl.ResumeFetchPartitions(gone)
+	o.shared.Log.Info("units given up", "units", numbers)
+}
+
+// lost drops units that are somebody else's already: nothing of them is settled.
+func (o *ownership) lost(_ context.Context, cl *kgo.Client, gone map[string][]int32) {
+	numbers := numbersOf(gone)
+	for _, n := range numbers {
+		if u := o.unit(n); u != nil {
+			u.Drop(unit.ErrLost)
+		}
+	}
+	o.remove(numbers)
+	cl.ResumeFetchPartitions(gone)
+	o.shared.Log.Warn("units lost", "units", numbers)
+}
+
+// drainAll lets every unit drain.
+func (o *ownership) drainAll() { o.drainUnits(o.all()) }
+
+// drainUnits waits until the units have drained, or have run out of time.
+func (o *ownership) drainUnits(units []*unit.Unit) {
+	deadline := time.Now().Add(o.drain)
+	for _, u := range units {
+		u.Drain(deadline)
+	}
+	for _, u := range units {
+		<-u.Done() // by itself at the deadline, at the latest
+	}
+}
+
+func (o *ownership) remove(numbers []int32) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, n := range numbers {
+		delete(o.units, n)
+	}
+	o.shared.Metrics.Units.Set(float64(len(o.units)))
+}
+
+// numbersOf lists the partition numbers of an assignment. All topics of a unit
+// come and go together, so any of them speaks for it.
+func numbersOf(assignment map[string][]int32) []int32 {
+	seen := map[int32]struct{}{}
+	for _, partitions := range assignment {
+		for _, p := range partitions {
+			seen[p] = struct{}{}
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}

@@ -1,0 +1,174 @@
+package processor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/barnabas-webhooks/barnabas/processor/balance"
+	"github.com/barnabas-webhooks/barnabas/processor/breaker"
+	"github.com/barnabas-webhooks/barnabas/processor/caps"
+	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
+	"github.com/barnabas-webhooks/barnabas/processor/facts"
+	"github.com/barnabas-webhooks/barnabas/processor/metrics"
+	"github.com/barnabas-webhooks/barnabas/processor/settle"
+	"github.com/barnabas-webhooks/barnabas/processor/unit"
+	"github.com/barnabas-webhooks/barnabas/retry"
+	"github.com/barnabas-webhooks/barnabas/topics"
+)
+
+// Options of a processor.
+type Options struct {
+	Config
+	Kafka     []kgo.Opt // how to reach the cluster; every client of the processor starts from these
+	Catalogue topics.Catalogue
+	Policy    retry.Policy
+	Breaker   breaker.Config
+	Unit      unit.Config
+	Settle    settle.Config
+	Sender    unit.Sender
+	Endpoints unit.Endpoints
+	// Disable switches an endpoint off that answered 410. It must not block.
+	Disable  func(seen *endpoint.Endpoint, reason string)
+	Log      *slog.Logger
+	Registry prometheus.Registerer
+}
+
+// Processor is one process's share of the delivering.
+type Processor struct {
+	opts      Options
+	memory    *caps.Memory
+	metrics   *metrics.Metrics
+	ownership *ownership
+}
+
+// New checks the options and makes a processor; Run starts it.
+func New(o Options) (*Processor, error) {
+	if err := errors.Join(o.Validate(), o.Policy.Validate(), o.Breaker.Validate(), o.Unit.Validate(), o.Settle.Validate()); err != nil {
+		return nil, fmt.Errorf("processor: %w", err)
+	}
+	memory, inFlight := caps.NewMemory(o.MaxMemory), caps.NewInFlight(o.MaxInFlight)
+	m := metrics.New(o.Registry, metrics.Gauges{
+		InFlight:    func() float64 { return float64(inFlight.Used()) },
+		MemoryBytes: func() float64 { return float64(memory.Used()) },
+	})
+	p := &Processor{opts: o, memory: memory, metrics: m}
+	p.ownership = newOwnership(&unit.Shared{
+		Config: o.Unit, Catalogue: o.Catalogue, Policy: o.Policy, Breaker: o.Breaker,
+		Sender: o.Sender, Endpoints: o.Endpoints, Disable: o.Disable,
+		InFlight: inFlight, Memory: memory, Rand: rand.Float64, Log: o.Log, Metrics: m,
+	}, o.DrainTimeout)
+	return p, nil
+}
+
+// Ready is nil when the process is in the group and all its units work, and says why not otherwise.
+func (p *Processor) Ready() error { return p.ownership.ready() }
+
+// Run works until ctx ends, then stops in order: it fetches no more, lets its
+// units drain, settles, leaves the group.
+func (p *Processor) Run(ctx context.Context) error {
+	// What settles and writes outlives ctx until the drain is over.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+
+	admin, err := kgo.NewClient(p.opts.Kafka...)
+	if err != nil {
+		return fmt.Errorf("processor: %w", err)
+	}
+	defer admin.Close()
+	ids, err := p.topicIDs(ctx, kadm.NewClient(admin))
+	if err != nil {
+		return err
+	}
+	writer, err := p.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	if err != nil {
+		return err
+	}
+	defer writer.Close()
+
+	settler := settle.New(settle.Options{
+		Config: p.opts.Settle, Group: p.opts.Group, Members: p.ownership, TopicIDs: ids, Log: p.opts.Log,
+		NewClient: func(transactionalID string) (*kgo.Client, error) {
+			return p.client(
+				kgo.TransactionalID(transactionalID), kgo.TransactionTimeout(p.opts.Settle.TransactionTimeout),
+				kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
+				kgo.RecordDeliveryTimeout(p.opts.Settle.TransactionTimeout), kgo.UnknownTopicRetries(1),
+			)
+		},
+		Observer: settle.Observer{Settled: p.metrics.SettledBeat, Failed: func(error) { p.metrics.SettleFailures.Inc() }},
+	})
+	p.ownership.begin(life, ids, settler, facts.NewJournal(life, writer, p.opts.Catalogue, p.opts.Log), &facts.Restorer{
+		NewClient: func(at map[string]map[int32]kgo.Offset) (*kgo.Client, error) {
+			return p.client(kgo.ConsumePartitions(at))
+		},
+		Admin: kadm.NewClient(admin), Catalogue: p.opts.Catalogue, Window: p.opts.Window, Log: p.opts.Log,
+	})
+	settled := make(chan error, 1)
+	settling, stopSettling := context.WithCancel(life)
+	defer stopSettling()
+	go func() { settled <- settler.Run(settling) }()
+
+	group, err := p.group()
+	if err != nil {
+		return err
+	}
+	p.ownership.client.Store(group)
+	err = p.poll(ctx, group)
+
+	p.opts.Log.Info("stopping: draining", "deadline", p.opts.DrainTimeout)
+	p.ownership.drainAll()
+	leave, cancel := context.WithTimeout(life, settleMargin)
+	defer cancel()
+	if leaveErr := group.LeaveGroupContext(leave); leaveErr != nil {
+		p.opts.Log.Warn("stopping: the group was not left in time; it gives this member up by itself", "err", leaveErr)
+	}
+	group.CloseAllowingRebalance()
+	stopSettling()
+	return errors.Join(err, <-settled)
+}
+
+// client makes a client with the processor's connection settings and more.
+func (p *Processor) client(more ...kgo.Opt) (*kgo.Client, error) {
+	return kgo.NewClient(append(append([]kgo.Opt{}, p.opts.Kafka...), more...)...)
+}
+
+// group makes the group's client.
+func (p *Processor) group() (*kgo.Client, error) {
+	o := p.ownership
+	return p.client(
+		kgo.ConsumerGroup(p.opts.Group), kgo.ConsumeTopics(p.opts.Catalogue.Consumed()...), kgo.Balancers(balance.Balancer{}),
+		kgo.SessionTimeout(p.opts.SessionTimeout), kgo.RebalanceTimeout(p.opts.RebalanceTimeout),
+		kgo.HeartbeatInterval(min(3*time.Second, p.opts.SessionTimeout/3)),
+		kgo.BlockRebalanceOnPoll(), kgo.DisableAutoCommit(), kgo.RequireStableFetchOffsets(),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		// A new group, and one whose offsets retention has overtaken, starts at what there is: nothing is skipped.
+		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
+		// A resumed partition is fetched once the fetch under way returns: that must not take long.
+		kgo.FetchMaxWait(250*time.Millisecond), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(1<<20),
+		kgo.OnPartitionsAssigned(o.assigned), kgo.OnPartitionsRevoked(o.revoked), kgo.OnPartitionsLost(o.lost),
+		kgo.OnOffsetsFetched(o.fetched),
+	)
+}
+
+// topicIDs looks up the ids of the consumed topics: offset commits name them by id as well.
+func (p *Processor) topicIDs(ctx context.Context, admin *kadm.Client) (map[string][16]byte, error) {
+	details, err := admin.ListTopics(ctx, p.opts.Catalogue.Consumed()...)
+	if err == nil {
+		err = details.Error()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("processor: look up topics: %w", err)
+	}
+	ids := map[string][16]byte{}
+	for _, d := range details {
+		ids[d.Topic] = d.ID
+	}
+	return ids, nil
+}

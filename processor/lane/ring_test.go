@@ -65,7 +65,7 @@ func TestRing_RemovingKeepsTheTurnOfTheOthers(t *testing.T) {
 // Against a plain slice whose front is next.
 func TestRing_AgreesWithASlice(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(20) {
+	for seed := range uint64(6) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
 		var r lane.Ring[int]
 		var model []int

@@ -226,8 +226,11 @@ func (s *Settler) try(ctx context.Context, batches []*stuckBatch) error {
 		}
 	}
 	if errors.As(err, &unwritable) {
+		// Nothing to write in its place would settle the source with nothing: then it stays stuck, loudly.
+		if trimmed := unwritable.outcome.Trim(); len(trimmed) > 0 {
+			unwritable.outcome.Records = trimmed
+		}
 		s.log.Error("record refused for good, its trimmed form is written instead", "err", unwritable.err)
-		unwritable.outcome.Records = unwritable.outcome.Trim()
 	}
 	if errors.As(err, &broken) {
 		err = errors.Join(err, s.reconnect())

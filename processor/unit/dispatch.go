@@ -26,7 +26,7 @@ func (u *Unit) dispatch(now time.Time) {
 // serve starts at most one attempt of a lane. It returns false when the lane can
 // do nothing until something happens to it: a result, an arrival, an alarm.
 func (u *Unit) serve(l *endpointLane, now time.Time) bool {
-	it, ok := l.queue.Peek()
+	it, _, ok := l.queue.Peek()
 	if !ok {
 		return false
 	}

@@ -21,7 +21,8 @@ type item struct {
 	cost     int64             // charged to the memory budget
 	delivery *schemas.Delivery // nil while it is only a record
 	class    lane.Class
-	claiming bool // its claim is not durable yet: it must not be settled
+	letter   *schemas.DeadLetter // what it ended as; nil: not dead
+	claiming bool                // its claim is not durable yet: it must not be settled
 }
 
 // recordOverhead is what a record costs in memory beside its bytes: the record,

@@ -53,6 +53,7 @@ func (u *Unit) bury(it *item, reason, detail string, now time.Time, also ...*kgo
 
 // buryLetter writes a dead letter in place of its source.
 func (u *Unit) buryLetter(it *item, letter *schemas.DeadLetter, also ...*kgo.Record) {
+	it.letter = letter
 	u.Metrics.Decisions.WithLabelValues(string(retry.Dead)).Inc()
 	u.Metrics.DeadLetters.WithLabelValues(letter.Reason).Inc()
 	record, err := dlq.Record(u.Catalogue.DLQ(), u.owner.Unit, letter)
@@ -101,24 +102,28 @@ func (u *Unit) attempted(a *schemas.Attempt) *kgo.Record {
 	}
 }
 
+// trimBytes is what a trimmed dead letter may take. The broker that refuses a
+// record does not say what it would take; this fits any sane limit.
+const trimBytes = 128 << 10
+
 // trimmed is what is written for a source whose records the broker refuses for
 // good: a dead letter that fits, in place of what did not.
 func (u *Unit) trimmed(it *item) []*kgo.Record {
-	d := schemas.Delivery{}
-	if it.delivery != nil {
-		d = *it.delivery
+	letter := it.letter
+	if letter == nil {
+		at := schemas.Coordinates{Topic: it.stream.topic, Partition: u.owner.Unit, Offset: it.offset}
+		letter = dlq.FromDelivery(it.delivery, schemas.ReasonTooLarge, "the broker refuses the record as too large", at, time.Now())
+		u.Metrics.DeadLetters.WithLabelValues(schemas.ReasonTooLarge).Inc()
 	}
-	size := len(d.Payload)
-	d.Payload = nil
-	d.History.LastExcerpt = nil
-	at := schemas.Coordinates{Topic: it.stream.topic, Partition: u.owner.Unit, Offset: it.offset}
-	letter := dlq.FromDelivery(&d, schemas.ReasonTooLarge,
-		"the broker refuses the record as too large; the payload of "+strconv.Itoa(size)+" bytes is at its source", at, time.Now())
-	record, err := dlq.Record(u.Catalogue.DLQ(), u.owner.Unit, letter)
+	letter, err := dlq.Trim(letter, trimBytes)
 	if err != nil {
-		u.Log.Error("trimmed dead letter cannot be encoded", "err", err)
+		u.Log.Error("dead letter cannot be trimmed, its source stays unsettled", "err", err)
 		return nil
 	}
-	u.Metrics.DeadLetters.WithLabelValues(schemas.ReasonTooLarge).Inc()
+	record, err := dlq.Record(u.Catalogue.DLQ(), u.owner.Unit, letter)
+	if err != nil {
+		u.Log.Error("trimmed dead letter cannot be encoded, its source stays unsettled", "err", err)
+		return nil
+	}
 	return []*kgo.Record{record}
 }

@@ -10,6 +10,7 @@ import (
 type Config struct {
 	Group            string        // consumer group id
 	SessionTimeout   time.Duration // the broker gives a silent member up after this
+	Heartbeat        time.Duration // at most a third of the session timeout
 	RebalanceTimeout time.Duration // how long a member may take to let go of units
 	// DrainTimeout is how long requests in flight may go on when a unit is given up
 	// or the process stops. It must leave the rebalance time to settle.
@@ -21,12 +22,12 @@ type Config struct {
 
 // settleMargin is kept between the drain and the rebalance timeout: a last beat
 // and its transaction must fit.
-const settleMargin = 5 * time.Second
+const settleMargin = 2 * time.Second
 
 // DefaultConfig is what DESIGN sections 5 and 10 name.
 func DefaultConfig() Config {
 	return Config{
-		Group: "barnabas", SessionTimeout: 45 * time.Second, RebalanceTimeout: 60 * time.Second,
+		Group: "barnabas", SessionTimeout: 15 * time.Second, Heartbeat: 3 * time.Second, RebalanceTimeout: 60 * time.Second,
 		DrainTimeout: 20 * time.Second, MaxInFlight: 1024, MaxMemory: 256 << 20, Window: 24 * time.Hour,
 	}
 }
@@ -39,6 +40,10 @@ func (c Config) Validate() error {
 	}
 	if c.SessionTimeout < time.Second {
 		errs = append(errs, fmt.Errorf("session_timeout: %s must be at least 1s", c.SessionTimeout))
+	}
+	if c.Heartbeat <= 0 || 3*c.Heartbeat > c.SessionTimeout {
+		errs = append(errs, fmt.Errorf("heartbeat: %s must be positive and at most a third of the session_timeout of %s",
+			c.Heartbeat, c.SessionTimeout))
 	}
 	if c.DrainTimeout < 0 || c.DrainTimeout+settleMargin > c.RebalanceTimeout {
 		errs = append(errs, fmt.Errorf("drain_timeout: %s must leave %s of the rebalance_timeout of %s to settle",

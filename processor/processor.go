@@ -145,7 +145,7 @@ func (p *Processor) group() (*kgo.Client, error) {
 	return p.client(
 		kgo.ConsumerGroup(p.opts.Group), kgo.ConsumeTopics(p.opts.Catalogue.Consumed()...), kgo.Balancers(balance.Balancer{}),
 		kgo.SessionTimeout(p.opts.SessionTimeout), kgo.RebalanceTimeout(p.opts.RebalanceTimeout),
-		kgo.HeartbeatInterval(min(3*time.Second, p.opts.SessionTimeout/3)),
+		kgo.HeartbeatInterval(p.opts.Heartbeat),
 		kgo.BlockRebalanceOnPoll(), kgo.DisableAutoCommit(), kgo.RequireStableFetchOffsets(),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		// A new group, and one whose offsets retention has overtaken, starts at what there is: nothing is skipped.

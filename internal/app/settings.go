@@ -1,0 +1,113 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/barnabas-webhooks/barnabas/internal/api"
+	"github.com/barnabas-webhooks/barnabas/internal/config"
+	"github.com/barnabas-webhooks/barnabas/processor"
+	"github.com/barnabas-webhooks/barnabas/processor/breaker"
+	"github.com/barnabas-webhooks/barnabas/processor/deliver"
+	"github.com/barnabas-webhooks/barnabas/processor/egress"
+	"github.com/barnabas-webhooks/barnabas/processor/settle"
+	"github.com/barnabas-webhooks/barnabas/processor/unit"
+	"github.com/barnabas-webhooks/barnabas/retry"
+	"github.com/barnabas-webhooks/barnabas/topics"
+)
+
+// ErrAPIKey is an entry of api.keys that cannot be read.
+var ErrAPIKey = errors.New("want NAME:ROLE:TENANT:SHA256 (role producer, operator or admin; admins have no tenant)")
+
+// Catalogue names the topics of a configuration.
+func Catalogue(c *config.Config) topics.Catalogue {
+	return topics.Catalogue{Prefix: c.Topics.Prefix, Partitions: c.Topics.Partitions, Tiers: c.Retry.Tiers}
+}
+
+// Policy is the retry schedule of a configuration.
+func Policy(c *config.Config) retry.Policy {
+	return retry.Policy{
+		Caps: c.Retry.Caps, Tiers: c.Retry.Tiers, Lifetime: c.Retry.Lifetime, MaxRetryAfter: c.Retry.MaxRetryAfter,
+	}
+}
+
+// Breaker is the breaker's configuration.
+func Breaker(c *config.Config) breaker.Config {
+	b := c.Breaker
+	return breaker.Config{
+		ConsecutiveHard: b.ConsecutiveHard, ConsecutiveAny: b.ConsecutiveAny,
+		WindowRatio: b.WindowRatio, WindowMin: b.WindowMin, Window: b.Window,
+		OpenFor: b.OpenFor, OpenMax: b.OpenMax, Jitter: b.Jitter,
+	}
+}
+
+func groupConfig(c *config.Config) processor.Config {
+	return processor.Config{
+		Group: c.Processor.Group, SessionTimeout: c.Processor.SessionTimeout, Heartbeat: c.Processor.HeartbeatInterval,
+		RebalanceTimeout: c.Processor.RebalanceTimeout, DrainTimeout: c.Processor.DrainTimeout,
+		MaxInFlight: c.Limits.InFlight, MaxMemory: int64(c.Limits.Memory), Window: c.Idempotency.Window,
+	}
+}
+
+func unitConfig(c *config.Config) unit.Config {
+	u := unit.DefaultConfig()
+	u.LaneEntries, u.LaneBytes, u.LaneAge = c.Lanes.MaxEntries, int64(c.Lanes.MaxBytes), c.Lanes.MaxAge
+	u.MaxInFlight = c.Limits.EndpointInFlight
+	return u
+}
+
+func settleConfig(c *config.Config) settle.Config {
+	s := settle.DefaultConfig()
+	s.Beat, s.TransactionTimeout = c.Processor.Beat, c.Processor.TransactionTimeout
+	return s
+}
+
+func egressConfig(c *config.Config) egress.Config {
+	e := egress.DefaultConfig()
+	e.Allow, e.AllowLoopback, e.AllowHTTP = c.Egress.Allow, c.Egress.AllowLoopback, c.Egress.AllowHTTP
+	e.Proxy, e.NoProxy = c.Egress.Proxy.Reveal(), c.Egress.NoProxy
+	e.ResolveTimeout, e.ConnectTimeout = c.Timeouts.DNS, c.Timeouts.Connect
+	return e
+}
+
+func deliverConfig(c *config.Config, version string) deliver.Config {
+	d := deliver.DefaultConfig()
+	d.Version = version
+	d.Timeout, d.MaxTimeout = c.Timeouts.Total, c.Timeouts.MaxTotal
+	d.TLSTimeout, d.HeaderTimeout = c.Timeouts.TLS, c.Timeouts.Headers
+	d.MaxRetryAfter = c.Retry.MaxRetryAfter
+	d.CAFile = c.Egress.CAFile
+	return d
+}
+
+func apiConfig(c *config.Config) (api.Config, error) {
+	a := api.DefaultConfig()
+	a.Addr = c.API.Listen
+	a.MaxBodyBytes = int64(c.API.MaxBody)
+	a.VerdictTimeout, a.MaxConcurrent = c.API.VerdictWait, c.API.MaxConcurrent
+	entries, err := c.API.Entries()
+	if err != nil {
+		return a, err
+	}
+	var errs []error
+	for i, entry := range entries {
+		k, err := parseKey(entry)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("api.keys: entry %d: %w", i+1, err))
+			continue
+		}
+		a.Keys = append(a.Keys, k)
+	}
+	return a, errors.Join(errs...)
+}
+
+// parseKey reads NAME:ROLE:TENANT:SHA256. The error does not repeat the entry: it
+// may be a key that somebody forgot to hash.
+func parseKey(entry string) (api.Key, error) {
+	parts := strings.Split(strings.TrimSpace(entry), ":")
+	if len(parts) != 4 {
+		return api.Key{}, ErrAPIKey
+	}
+	return api.Key{Name: parts[0], Role: api.Role(parts[1]), Tenant: parts[2], SHA256: parts[3]}, nil
+}

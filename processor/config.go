@@ -15,9 +15,12 @@ type Config struct {
 	// DrainTimeout is how long requests in flight may go on when a unit is given up
 	// or the process stops. It must leave the rebalance time to settle.
 	DrainTimeout time.Duration
-	MaxInFlight  int           // requests under way in the process
-	MaxMemory    int64         // bytes of records held
-	Window       time.Duration // how long an idempotency key is remembered
+	// FetchWait is how long a fetch that finds nothing may wait at the broker. A
+	// partition that is resumed waits as long at most, and an idle process fetches that often.
+	FetchWait   time.Duration
+	MaxInFlight int           // requests under way in the process
+	MaxMemory   int64         // bytes of records held
+	Window      time.Duration // how long an idempotency key is remembered
 }
 
 // settleMargin is kept between the drain and the rebalance timeout: a last beat
@@ -28,7 +31,7 @@ const settleMargin = 2 * time.Second
 func DefaultConfig() Config {
 	return Config{
 		Group: "barnabas", SessionTimeout: 15 * time.Second, Heartbeat: 3 * time.Second, RebalanceTimeout: 60 * time.Second,
-		DrainTimeout: 20 * time.Second, MaxInFlight: 1024, MaxMemory: 256 << 20, Window: 24 * time.Hour,
+		DrainTimeout: 20 * time.Second, FetchWait: 500 * time.Millisecond, MaxInFlight: 1024, MaxMemory: 256 << 20, Window: 24 * time.Hour,
 	}
 }
 
@@ -48,6 +51,9 @@ func (c Config) Validate() error {
 	if c.DrainTimeout < 0 || c.DrainTimeout+settleMargin > c.RebalanceTimeout {
 		errs = append(errs, fmt.Errorf("drain_timeout: %s must leave %s of the rebalance_timeout of %s to settle",
 			c.DrainTimeout, settleMargin, c.RebalanceTimeout))
+	}
+	if c.FetchWait < 10*time.Millisecond || c.FetchWait > time.Minute {
+		errs = append(errs, fmt.Errorf("fetch_wait: %s is outside 10ms to 1m", c.FetchWait))
 	}
 	if c.MaxInFlight < 1 {
 		errs = append(errs, fmt.Errorf("max_in_flight: %d must be positive", c.MaxInFlight))

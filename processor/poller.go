@@ -11,8 +11,12 @@ import (
 )
 
 const (
-	// pollFor is how long one poll may wait: a rebalance waits as long at most.
-	pollFor = 250 * time.Millisecond
+	// pollFor is how long one poll may wait for records. A rebalance does not wait
+	// for it: what wants to rebalance interrupts the poll.
+	pollFor = 10 * time.Second
+	// pollFull is the same while the memory budget is used up: how soon it is seen
+	// that there is room again.
+	pollFull = 50 * time.Millisecond
 	// pollRecords bounds one poll, so that memory is charged in steps.
 	pollRecords = 5000
 	// quietErrors is how long a fetch error that goes on is not logged again.
@@ -26,6 +30,7 @@ func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 	logged := map[string]time.Time{}
 	full := false
 	for ctx.Err() == nil {
+		wait := pollFor
 		switch now := p.memory.Full(); {
 		case now && !full:
 			group.PauseFetchTopics(consumed...)
@@ -34,7 +39,11 @@ func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 			group.ResumeFetchTopics(consumed...)
 			full = false
 		}
-		short, cancel := context.WithTimeout(ctx, pollFor)
+		if full {
+			wait = pollFull
+		}
+		short, cancel := context.WithTimeout(ctx, wait)
+		p.interrupt.Store(&cancel)
 		fetches := group.PollRecords(short, pollRecords)
 		cancel()
 		if fetches.IsClientClosed() {
@@ -55,6 +64,13 @@ func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 		})
 	}
 	return nil
+}
+
+// rebalanceBlocked is called when a rebalance waits for the poll under way.
+func (p *Processor) rebalanceBlocked(context.Context, *kgo.Client) {
+	if cancel := p.interrupt.Load(); cancel != nil {
+		(*cancel)()
+	}
 }
 
 // handOver charges records to the memory budget and gives them to their unit.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"time"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -47,6 +47,7 @@ type Processor struct {
 	memory    *caps.Memory
 	metrics   *metrics.Metrics
 	ownership *ownership
+	interrupt atomic.Pointer[context.CancelFunc] // of the poll under way
 }
 
 // New checks the options and makes a processor; Run starts it.
@@ -150,10 +151,9 @@ func (p *Processor) group() (*kgo.Client, error) {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		// A new group, and one whose offsets retention has overtaken, starts at what there is: nothing is skipped.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		// A resumed partition is fetched once the fetch under way returns: that must not take long.
-		kgo.FetchMaxWait(250*time.Millisecond), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(1<<20),
+		kgo.FetchMaxWait(p.opts.FetchWait), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(1<<20),
 		kgo.OnPartitionsAssigned(o.assigned), kgo.OnPartitionsRevoked(o.revoked), kgo.OnPartitionsLost(o.lost),
-		kgo.OnOffsetsFetched(o.fetched),
+		kgo.OnOffsetsFetched(o.fetched), kgo.OnPartitionsCallbackBlocked(p.rebalanceBlocked),
 	)
 }
 

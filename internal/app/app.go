@@ -34,6 +34,9 @@ type Options struct {
 	// Network and Listen replace the real network; zero: the real one.
 	Network egress.Network
 	Listen  func(network, address string) (net.Listener, error)
+	// FetchWait replaces the processor's default; zero: it does not. A simulation of
+	// days need not ask an idle broker twice a second.
+	FetchWait time.Duration
 }
 
 // App is one process: the roles that its configuration names.
@@ -61,7 +64,7 @@ func New(cfg *config.Config, o Options) (_ *App, err error) {
 	if o.Listen == nil {
 		o.Listen = net.Listen
 	}
-	a := &App{cfg: cfg, opts: o, log: o.Log, registry: prometheus.NewRegistry(), ready: obs.NewReadiness()}
+	a := &App{cfg: cfg, opts: o, log: o.Log, registry: obs.NewRegistry(obs.ReadBuild(o.Version)), ready: &obs.Readiness{}}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -133,8 +136,12 @@ func (a *App) buildProcessor() (err error) {
 	if !a.has(config.RoleProcessor) {
 		return nil
 	}
+	group := groupConfig(a.cfg)
+	if a.opts.FetchWait > 0 {
+		group.FetchWait = a.opts.FetchWait
+	}
 	a.processor, err = processor.New(processor.Options{
-		Config: groupConfig(a.cfg), Kafka: a.kafka, Catalogue: Catalogue(a.cfg),
+		Config: group, Kafka: a.kafka, Catalogue: Catalogue(a.cfg),
 		Policy: Policy(a.cfg), Breaker: Breaker(a.cfg), Unit: unitConfig(a.cfg), Settle: settleConfig(a.cfg),
 		Sender: a.sender, Endpoints: a.table, Disable: a.disable, Log: a.log, Registry: a.registry,
 	})
@@ -177,12 +184,12 @@ func (a *App) Run(ctx context.Context) error {
 	base, stopBase := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopBase()
 	below, baseFailed := errgroup.WithContext(base)
-	stopListening, err := a.observe(below)
+	stopObserving, err := a.observe(base)
 	if err != nil {
 		return err
 	}
+	defer stopObserving()
 	if err := a.verifyTopics(ctx); err != nil {
-		stopListening()
 		return err
 	}
 	below.Go(func() error { return a.table.Run(baseFailed) })
@@ -202,7 +209,6 @@ func (a *App) Run(ctx context.Context) error {
 		}
 		a.log.Info("endpoints loaded", obs.KeyCount, a.table.Stats().Endpoints)
 		if a.processor != nil {
-			a.ready.Add("processor", a.processor.Ready)
 			work.Go(func() error { return a.processor.Run(workCtx) })
 		}
 		if a.api != nil {
@@ -211,10 +217,10 @@ func (a *App) Run(ctx context.Context) error {
 		}
 		return nil
 	})
+	work.Go(func() error { return a.watchReadiness(workCtx) })
 	work.Go(func() error { return a.watchLag(workCtx) })
 	err = work.Wait()
 	a.log.Info("stopped", obs.KeyCause, context.Cause(ctx))
-	stopListening()
 	stopBase()
 	return errors.Join(err, ignoreCancel(below.Wait()))
 }

@@ -44,7 +44,8 @@ func Breaker(c *config.Config) breaker.Config {
 
 func groupConfig(c *config.Config) processor.Config {
 	return processor.Config{
-		Group: c.Processor.Group, SessionTimeout: c.Processor.SessionTimeout, Heartbeat: c.Processor.HeartbeatInterval,
+		FetchWait: processor.DefaultConfig().FetchWait,
+		Group:     c.Processor.Group, SessionTimeout: c.Processor.SessionTimeout, Heartbeat: c.Processor.HeartbeatInterval,
 		RebalanceTimeout: c.Processor.RebalanceTimeout, DrainTimeout: c.Processor.DrainTimeout,
 		MaxInFlight: c.Limits.InFlight, MaxMemory: int64(c.Limits.Memory), Window: c.Idempotency.Window,
 	}
@@ -110,4 +111,8 @@ func parseKey(entry string) (api.Key, error) {
 		return api.Key{}, ErrAPIKey
 	}
 	return api.Key{Name: parts[0], Role: api.Role(parts[1]), Tenant: parts[2], SHA256: parts[3]}, nil
+}
+
+func (a *App) topicOptions() topics.Options {
+	return topics.Options{Replication: a.cfg.Topics.Replication}
 }

@@ -71,18 +71,32 @@ func (u *Unit) full(s *stream, now time.Time) bool {
 	case s.tracker.Full():
 		return true
 	case s.kind != tier:
-		return len(s.unread) > 0
-	case s.quiet.After(now):
-		return true
+		// What was fetched while intake stood still is what goes on first; more is
+		// fetched only while little of it is left, since a resumed partition has to
+		// wait for the fetch under way.
+		return len(s.unread) >= u.hysteresis(s, 2*unreadLow)
 	}
 	limit := u.WaitingRecords
 	if u.Memory.HalfFull() {
 		limit = 1
 	}
-	if s.paused { // resumes when half of it has come due, not with each delivery
-		limit = limit/2 + 1
+	// What can't be due yet is not worth reading once the look-ahead is half full.
+	if s.quiet.After(now) && 2*s.waiting.len() >= limit {
+		return true
 	}
-	return s.waiting.len() >= limit
+	return s.waiting.len() >= u.hysteresis(s, limit)
+}
+
+// unreadLow is how many unread records a stream may have and be fetched still.
+const unreadLow = 1024
+
+// hysteresis is the limit at which a stream is paused, and half of it once it is:
+// it resumes when half has gone, not with each record.
+func (u *Unit) hysteresis(s *stream, limit int) int {
+	if s.paused {
+		return limit/2 + 1
+	}
+	return limit
 }
 
 // regulate pauses what is full and resumes what is not.

@@ -1,0 +1,38 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/barnabas-webhooks/barnabas/internal/config"
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
+)
+
+// Serve runs a process against the Kafka of its configuration until ctx ends.
+// Its log goes to stderr.
+func Serve(ctx context.Context, cfg *config.Config, version string, stderr io.Writer) error {
+	log, err := obs.Logger(stderr, cfg.Log.Format, cfg.Log.Level)
+	if err != nil {
+		return fmt.Errorf("log: %w", err)
+	}
+	a, err := New(cfg, Options{Log: log, Version: version})
+	if err != nil {
+		return err
+	}
+	log.Info("starting", obs.KeyVersion, version, slog.Any("roles", cfg.Roles), slog.Any("brokers", cfg.Kafka.Brokers), "pid", os.Getpid())
+	return a.Run(ctx)
+}
+
+// Check builds the process without starting it, so that everything that can be
+// known without Kafka is known: `serve --check-config`.
+func Check(cfg *config.Config) error {
+	a, err := New(cfg, Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	a.close()
+	return nil
+}

@@ -7,7 +7,7 @@ import (
 )
 
 // EncodeEndpoint writes an endpoint's configuration in Avro single-object
-// encoding. An empty State or Order is written as enabled or ordered;
+// encoding. An empty State or Order comes back as enabled or ordered;
 // durations are cut to microseconds. What an endpoint may say is for package
 // endpoint to check; this only keeps the record readable.
 func EncodeEndpoint(v *Endpoint) ([]byte, error) { return registry().endpoint.encode(v) }
@@ -18,11 +18,14 @@ func DecodeEndpoint(b []byte) (Endpoint, error) { return registry().endpoint.dec
 
 func (e *Endpoint) check() error {
 	var rate, lists error
-	if !(e.RatePerSecond >= 0) || math.IsInf(e.RatePerSecond, 0) { // NaN is not >= 0
+	if e.RatePerSecond < 0 || math.IsNaN(e.RatePerSecond) || math.IsInf(e.RatePerSecond, 0) {
 		rate = &FieldError{Field: "rate_per_second", Problem: "is not a number from 0 up"}
 	}
 	if max(len(e.Secrets), len(e.Headers), len(e.PermanentStatuses), len(e.RetryCaps)) > MaxItems {
-		lists = &FieldError{Field: "secrets, headers, permanent_statuses or retry_caps", Problem: fmt.Sprintf("has more than %d items", MaxItems)}
+		lists = &FieldError{
+			Field:   "secrets, headers, permanent_statuses or retry_caps",
+			Problem: fmt.Sprintf("has more than %d items", MaxItems),
+		}
 	}
 	return firstError(
 		checkName("id", e.ID),
@@ -103,6 +106,7 @@ func endpointV1(f fields) Endpoint {
 		CreatedAt:      f.time("created_at"),
 		UpdatedAt:      f.time("updated_at"),
 	}
+	e.State, e.Order = e.state(), e.order()
 	for _, s := range f.records("secrets") {
 		e.Secrets = append(e.Secrets, SealedSecret{
 			ID: s.text("id"), Ciphertext: s.bytes("ciphertext"),

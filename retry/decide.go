@@ -53,6 +53,7 @@ func (p Policy) Decide(now time.Time, s Spent, o Outcome, permanent []int, caps 
 		caps = p.Caps
 	}
 	caps = limited(caps)
+	attempts := max(s.Attempts, 1) // one was just made, whatever was counted
 
 	if o.Class == OK {
 		return Decision{Kind: Delivered}
@@ -78,11 +79,11 @@ func (p Policy) Decide(now time.Time, s Spent, o Outcome, permanent []int, caps 
 		return dead(string(Gone))
 	case o.Status != 0 && slices.Contains(permanent, o.Status):
 		return dead(string(o.Class))
-	case s.Attempts > len(caps):
+	case attempts > len(caps):
 		return dead(string(o.Class)) // the last failure says more than that time was up
 	}
 
-	limit := bounded(caps[max(s.Attempts, 1)-1])
+	limit := bounded(caps[attempts-1])
 	if end, ends := p.Ends(s); ends {
 		rest := end.Sub(now) - 1 // every due time lies before the end
 		if rest <= 0 || asked > rest {

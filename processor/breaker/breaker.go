@@ -217,6 +217,7 @@ func (b *Breaker) heal(now time.Time, c retry.Class) Transition {
 func (b *Breaker) Forget(t Ticket) {
 	if t.probe && t.generation == b.generation {
 		b.probing = false
+		b.generation++ // given back is given back: no result of it counts any more
 	}
 }
 

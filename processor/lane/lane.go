@@ -30,8 +30,10 @@ const (
 	Live   Class = iota // from events
 	Retry               // from a tier
 	Replay              // a dead letter that is re-fed
-	classes
 )
+
+// classes is how many there are.
+const classes = 3
 
 // Weight is the class's share of a round, in takes.
 func (c Class) Weight() int {
@@ -40,6 +42,7 @@ func (c Class) Weight() int {
 		return 16
 	case Retry:
 		return 4
+	case Replay:
 	}
 	return 1
 }
@@ -97,8 +100,8 @@ func (l *Lane[T]) Peek() (item T, class Class, ok bool) {
 
 // turn says which class is next, and whether a new round starts with it.
 func (l *Lane[T]) turn() (class Class, fresh, ok bool) {
-	first := classes
-	for c := range classes {
+	first := Class(classes)
+	for c := range Class(classes) {
 		if l.queues[c].len() == 0 {
 			continue
 		}
@@ -113,7 +116,7 @@ func (l *Lane[T]) turn() (class Class, fresh, ok bool) {
 // Len is how many items wait.
 func (l *Lane[T]) Len() int {
 	n := 0
-	for c := range classes {
+	for c := range Class(classes) {
 		n += l.queues[c].len()
 	}
 	return n
@@ -128,7 +131,7 @@ func (l *Lane[T]) Bytes() int { return l.bytes }
 // OldestAge is how long the longest-waiting item has waited; zero when the lane is empty.
 func (l *Lane[T]) OldestAge(now time.Time) time.Duration {
 	var oldest time.Duration
-	for c := range classes {
+	for c := range Class(classes) {
 		oldest = max(oldest, l.AgeOf(c, now))
 	}
 	return oldest
@@ -150,7 +153,7 @@ func (l *Lane[T]) Drain() []T {
 		return nil
 	}
 	items := make([]T, 0, n)
-	for c := range classes {
+	for c := range Class(classes) {
 		for _, e := range l.queues[c].waiting() {
 			items = append(items, e.item)
 		}

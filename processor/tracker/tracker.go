@@ -20,9 +20,7 @@
 // lowest offset moves on within one attempt's time limit.
 package tracker
 
-import (
-	"slices"
-)
+import "slices"
 
 // Window is how far, in offsets, the highest open offset may lie above the commit.
 const Window = 16384
@@ -63,42 +61,33 @@ func (t *Tracker) Open(offset int64) (fresh bool) {
 	if offset < 0 || offset < t.next {
 		return false
 	}
-	done := t.skipTo(offset)
-	t.next = offset + 1
-	switch {
-	case !done:
+	t.Advance(offset)
+	fresh = len(t.ahead) == 0 || t.ahead[0] != offset
+	t.Advance(offset + 1)
+	if fresh {
 		t.entries = append(t.entries, offset<<1)
 		t.open++
-	case t.open > 0:
-		t.entries = append(t.entries, offset<<1|1)
 	}
-	return !done
+	return fresh
 }
 
 // Advance notes that everything below offset is done or does not exist, and will not be
 // received: control records, or the position of a poll that returned nothing.
 func (t *Tracker) Advance(offset int64) {
-	if offset > t.next {
-		t.skipTo(offset)
-		t.next = offset
+	if offset <= t.next {
+		return
 	}
-}
-
-// skipTo forgets what the restored map says below offset, and says whether it calls offset done.
-func (t *Tracker) skipTo(offset int64) (done bool) {
-	i := 0
-	for i < len(t.ahead) && t.ahead[i] < offset {
-		i++
+	t.next = offset
+	for len(t.ahead) > 0 && t.ahead[0] < offset {
+		// Not received now, but a next owner that starts at what is open below would be.
+		if t.open > 0 {
+			t.entries = append(t.entries, t.ahead[0]<<1|1)
+		}
+		t.ahead = t.ahead[1:]
 	}
-	if i < len(t.ahead) && t.ahead[i] == offset {
-		done = true
-		i++
-	}
-	t.ahead = t.ahead[i:]
 	if len(t.ahead) == 0 {
 		t.ahead = nil
 	}
-	return done
 }
 
 // Done marks an open offset as settled. Any other offset changes nothing.

@@ -128,6 +128,9 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	if err != nil {
 		return nil, err
 	}
+	if err = d.guard.CheckName(host); err != nil {
+		return nil, err
+	}
 	addrs, err := d.resolve(ctx, host)
 	if err != nil {
 		return nil, err
@@ -196,9 +199,6 @@ func (d *Dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 // judge keeps the addresses that may be dialled. A name with forbidden and permitted addresses keeps the latter:
 // only what is dialled matters.
 func (d *Dialer) judge(host string, addrs []netip.Addr) ([]netip.Addr, error) {
-	if err := d.guard.CheckName(host); err != nil {
-		return nil, err
-	}
 	var permitted []netip.Addr
 	var blocked *BlockedError
 	for _, a := range addrs {

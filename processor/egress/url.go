@@ -167,7 +167,7 @@ func (g *Guard) CheckName(name string) error {
 		if !g.loopbackOpen(netip.AddrFrom4([4]byte{127, 0, 0, 1})) && !g.loopbackOpen(netip.IPv6Loopback()) {
 			return &BlockedError{Host: name, Reason: "loopback"}
 		}
-	case name == "metadata" || name == "metadata.google.internal" || name == "metadata.goog" ||
+	case name == "metadata.google.internal" || name == "metadata.goog" ||
 		name == "instance-data" || name == "instance-data.ec2.internal" || name == "metadata.tencentyun.com":
 		return &BlockedError{Host: name, Reason: "a metadata service"}
 	}

@@ -212,7 +212,7 @@ func repository() (string, error) {
 func freePort(not ...int) (int, error) {
 	const lowest, highest, tries = 20000, 30000, 100
 	for range tries {
-		port := lowest + rand.IntN(highest-lowest) //nolint:gosec // A free port is no secret.
+		port := lowest + rand.IntN(highest-lowest)
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
 			continue

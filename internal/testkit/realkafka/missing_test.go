@@ -72,7 +72,7 @@ func fakeJava(t *testing.T, version string) string {
 	home := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(home, "bin"), 0o750))
 	script := "#!/bin/sh\necho 'openjdk version \"" + version + "\" 2024-01-01' >&2\n"
-	require.NoError(t, os.WriteFile(filepath.Join(home, "bin", "java"), []byte(script), 0o700)) //nolint:gosec // Must run.
+	require.NoError(t, os.WriteFile(filepath.Join(home, "bin", "java"), []byte(script), 0o700))
 	return home
 }
 

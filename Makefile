@@ -99,11 +99,11 @@ generate: ## go generate
 
 .PHONY: golden
 golden: ## Rewrite the golden files of testdata/ (tests named Golden)
-	BARNABAS_GOLDEN_WRITE=1 $(GO) test -count=1 -run Golden ./...
+	BARNABAS_TEST_GOLDEN_WRITE=1 $(GO) test -count=1 -run Golden ./...
 
 .PHONY: docs
 docs: ## Rewrite the pages of docs/ that mirror code (tests named Docs)
-	BARNABAS_GOLDEN_WRITE=1 $(GO) test -count=1 -run Docs ./...
+	BARNABAS_TEST_GOLDEN_WRITE=1 $(GO) test -count=1 -run Docs ./...
 
 .PHONY: tidy
 tidy: ## go mod tidy

@@ -18,7 +18,7 @@ import (
 )
 
 // EnvWrite makes [Check], when set to anything, rewrite files instead of comparing with them.
-const EnvWrite = "BARNABAS_GOLDEN_WRITE"
+const EnvWrite = "BARNABAS_TEST_GOLDEN_WRITE"
 
 // Check fails the test when the file, relative to the test's folder, does not hold exactly got.
 func Check(t testing.TB, file string, got []byte) {

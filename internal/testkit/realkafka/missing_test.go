@@ -60,7 +60,7 @@ func TestStartBroker_SaysThatJavaIsTooOld(t *testing.T) {
 
 func TestStartBroker_SaysThatMavenIsMissing(t *testing.T) {
 	t.Setenv("JAVA_HOME", fakeJava(t, "17.0.1"))
-	t.Setenv("BARNABAS_CACHE", t.TempDir()) // nothing fetched yet
+	t.Setenv("KAFKA_LOCAL_CACHE", t.TempDir()) // nothing fetched yet
 	t.Setenv("PATH", pathWithout(t))
 	_, err := realkafka.StartBroker(t.Context(), realkafka.BrokerConfig{})
 	require.ErrorContains(t, err, "Maven is needed")

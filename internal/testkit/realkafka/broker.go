@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/barnabas-webhooks/barnabas/internal/testkit"
 )
 
 // stopTimeout is what a broker gets for its orderly shutdown before it is killed.
@@ -44,7 +46,7 @@ type Broker struct {
 
 // StartBroker starts a broker and returns when it answers. ctx bounds the start only.
 func StartBroker(ctx context.Context, cfg BrokerConfig) (*Broker, error) {
-	root, err := repository()
+	root, err := testkit.Root()
 	if err != nil {
 		return nil, err
 	}
@@ -191,28 +193,12 @@ func (b *Broker) Close() error {
 
 func (b *Broker) logFile() string { return filepath.Join(b.dir, "broker.log") }
 
-// repository finds the checkout that the test runs in: the broker is started by a script of it.
-func repository() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("find the repository: %w", err)
-	}
-	for d := dir; ; d = filepath.Dir(d) {
-		if _, err := os.Stat(filepath.Join(d, "deploy", "kafka-local", "run")); err == nil {
-			return d, nil
-		}
-		if d == filepath.Dir(d) {
-			return "", fmt.Errorf("no deploy/kafka-local/run in %s or above it", dir)
-		}
-	}
-}
-
 // freePort draws a port below the range from which the system takes the ports of outgoing connections: one from
 // there could be gone when a stopped broker comes back for it.
 func freePort(not ...int) (int, error) {
 	const lowest, highest, tries = 20000, 30000, 100
 	for range tries {
-		port := lowest + rand.IntN(highest-lowest) //nolint:gosec // A free port is no secret.
+		port := lowest + rand.IntN(highest-lowest)
 		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 		if err != nil {
 			continue

@@ -60,7 +60,7 @@ func TestStartBroker_SaysThatJavaIsTooOld(t *testing.T) {
 
 func TestStartBroker_SaysThatMavenIsMissing(t *testing.T) {
 	t.Setenv("JAVA_HOME", fakeJava(t, "17.0.1"))
-	t.Setenv("BARNABAS_CACHE", t.TempDir()) // nothing fetched yet
+	t.Setenv("KAFKA_LOCAL_CACHE", t.TempDir()) // nothing fetched yet
 	t.Setenv("PATH", pathWithout(t))
 	_, err := realkafka.StartBroker(t.Context(), realkafka.BrokerConfig{})
 	require.ErrorContains(t, err, "Maven is needed")
@@ -72,7 +72,7 @@ func fakeJava(t *testing.T, version string) string {
 	home := t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(home, "bin"), 0o750))
 	script := "#!/bin/sh\necho 'openjdk version \"" + version + "\" 2024-01-01' >&2\n"
-	require.NoError(t, os.WriteFile(filepath.Join(home, "bin", "java"), []byte(script), 0o700)) //nolint:gosec // Must run.
+	require.NoError(t, os.WriteFile(filepath.Join(home, "bin", "java"), []byte(script), 0o700))
 	return home
 }
 

@@ -34,7 +34,7 @@ func startProcess(logFile, name string, args ...string) (*process, error) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		// No context: the broker outlives the start's, and ends by Kill or Stop.
-		cmd := exec.Command(name, args...) //nolint:noctx // See above.
+		cmd := exec.Command(name, args...)
 		cmd.Stdout, cmd.Stderr = out, out
 		cmd.SysProcAttr = processAttributes()
 		if err := cmd.Start(); err != nil {

@@ -1,0 +1,127 @@
+package dlq
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const (
+	// txnTimeout is when the broker aborts a batch whose writer has died.
+	txnTimeout = 10 * time.Second
+	// endTimeout bounds the end of a transaction, which is never cut short by
+	// Ctrl-C: its outcome would be unknown.
+	endTimeout = 30 * time.Second
+	// abortTimeout bounds a polite abort; without it the broker does so itself.
+	abortTimeout = 5 * time.Second
+)
+
+// writer commits batches, each in one transaction. After the first error it is
+// done for: recovering inside a fenced client could take the id back from the
+// newer replay, whose marks this one has not read.
+type writer struct {
+	cl     *kgo.Client
+	failed bool
+}
+
+func openWriter(kafka []kgo.Opt, id string, maxRecord int32) (*writer, error) {
+	opts := append(append([]kgo.Opt{}, kafka...),
+		kgo.TransactionalID(id),
+		kgo.TransactionTimeout(txnTimeout),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()),
+		kgo.ProducerBatchMaxBytes(maxRecord),
+		kgo.ProducerLinger(0),
+	)
+	cl, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, fmt.Errorf("make Kafka client: %w", err)
+	}
+	return &writer{cl: cl}, nil
+}
+
+func (w *writer) close() { w.cl.Close() }
+
+// fence takes the transactional id: from here on the broker refuses every
+// older writer, and what they had open is aborted. It returns only when that is
+// done, so what is read after it is final.
+func (w *writer) fence(ctx context.Context) error {
+	if _, _, err := w.cl.ProducerID(ctx); err != nil {
+		return fmt.Errorf("take the transactional id: %w", cause(ctx, err))
+	}
+	return nil
+}
+
+// commit writes all records or none. verify, when set, is asked when all are
+// acknowledged and before the transaction ends.
+func (w *writer) commit(ctx context.Context, records []*kgo.Record, verify func(context.Context) error) error {
+	if w.failed {
+		return errors.New("writer has failed")
+	}
+	if err := w.cl.BeginTransaction(); err != nil {
+		w.failed = true
+		return fenced(fmt.Errorf("begin transaction: %w", err))
+	}
+	produce, cancel := context.WithTimeout(ctx, txnTimeout)
+	defer cancel()
+	err := w.cl.ProduceSync(produce, records...).FirstErr()
+	if err == nil && verify != nil {
+		err = verify(produce)
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		w.failed = true
+		err = fenced(fmt.Errorf("write batch: %w", cause(ctx, err)))
+		if !errors.Is(err, ErrFenced) {
+			w.abort(ctx)
+		}
+		return err
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTimeout)
+	defer cancel()
+	if err := w.cl.EndTransaction(end, kgo.TryCommit); err != nil {
+		w.failed = true
+		err = fenced(fmt.Errorf("commit batch: %w", err))
+		if !errors.Is(err, ErrFenced) {
+			// A definite refusal aborts, but telling it from a lost answer is not
+			// worth a mistake: the marks are read again anyway.
+			err = fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
+		}
+		return err
+	}
+	return nil
+}
+
+// abort ends what is open, so that readers need not wait for the timeout.
+// Its failure changes nothing: the broker aborts by itself.
+func (w *writer) abort(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
+	defer cancel()
+	if w.cl.AbortBufferedRecords(ctx) == nil {
+		_ = w.cl.EndTransaction(ctx, kgo.TryAbort) //nolint:errcheck // see above
+	}
+}
+
+// fenced marks the errors by which a broker refuses an older writer.
+func fenced(err error) error {
+	for _, e := range []error{kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidProducerIDMapping, kerr.TransactionAbortable} {
+		if errors.Is(err, e) {
+			return fmt.Errorf("%w: %w", ErrFenced, err)
+		}
+	}
+	return err
+}
+
+// cause prefers the reason for which ctx ended to what broke because of it.
+func cause(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}

@@ -62,7 +62,7 @@ func (g *log) close() { g.cl.Close() }
 // was decided, or is decided soon. If the record at s.end-1 is data or a marker
 // it comes, and is the last. If it is data of an aborted transaction it does not
 // come, but that transaction's marker does, at a higher offset, and says as much.
-// If retention has taken everything up to s.end, the start offset says so.
+// Where neither comes (retention, the embedded broker), nothingUntil says so.
 func (g *log) read(ctx context.Context, topic string, p int32, s span, visit func(*kgo.Record) error) error {
 	if s.empty() {
 		return nil
@@ -70,7 +70,7 @@ func (g *log) read(ctx context.Context, topic string, p int32, s span, visit fun
 	g.cl.AddConsumePartitions(map[string]map[int32]kgo.Offset{topic: {p: kgo.NewOffset().At(s.start)}})
 	defer g.cl.RemoveConsumePartitions(map[string][]int32{topic: {p}})
 
-	last := time.Now()
+	last, next := time.Now(), s.start
 	for {
 		poll, cancel := context.WithTimeout(ctx, idle)
 		fetches := g.cl.PollFetches(poll)
@@ -87,7 +87,7 @@ func (g *log) read(ctx context.Context, topic string, p int32, s span, visit fun
 			if r.Topic != topic || r.Partition != p {
 				continue
 			}
-			progress = true
+			progress, next = true, r.Offset+1
 			if r.Offset >= s.end {
 				return nil
 			}
@@ -104,30 +104,14 @@ func (g *log) read(ctx context.Context, topic string, p int32, s span, visit fun
 			last = time.Now() // after visit, which may have waited for a rate limit
 			continue
 		}
-		gone, err := g.startsAt(ctx, topic, p, s.end)
-		if err == nil && gone {
+		done, err := g.nothingUntil(ctx, topic, p, next, s.end)
+		if done && err == nil {
 			return nil
 		}
 		if time.Since(last) > stall {
-			return fmt.Errorf("read %s/%d from %d to %d: %w for %v", topic, p, s.start, s.end, ErrStalled, stall)
+			return fmt.Errorf("read %s/%d from %d to %d: %w for %v", topic, p, s.start, s.end, errors.Join(ErrStalled, err), stall)
 		}
 	}
-}
-
-// startsAt says whether a partition starts at offset or later by now. An error
-// means only that it is not known: the read goes on until it stalls.
-func (g *log) startsAt(ctx context.Context, topic string, p int32, offset int64) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	starts, err := g.adm.ListStartOffsets(ctx, topic)
-	if err != nil {
-		return false, err
-	}
-	o, ok := starts.Lookup(topic, p)
-	if !ok || o.Err != nil {
-		return false, o.Err
-	}
-	return o.Offset >= offset, nil
 }
 
 // fetchError picks the error that ends a read. Timeouts are ours, data loss is

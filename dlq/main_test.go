@@ -271,3 +271,9 @@ var _ io.Writer = (*lockedBuffer)(nil)
 func refusedByBroker(err error) bool {
 	return errors.Is(err, dlq.ErrFenced) || errors.Is(err, kerr.ProducerFenced)
 }
+
+func kadmOffsets(topic string, p int32, at int64) kadm.Offsets {
+	var o kadm.Offsets
+	o.Add(kadm.Offset{Topic: topic, Partition: p, At: at})
+	return o
+}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -31,12 +30,7 @@ const (
 	maxProduce = 64 << 20
 	// defaultMaxRecord is Kafka's own default of max.message.bytes.
 	defaultMaxRecord = 1048588
-	// devCluster begins the cluster id of the embedded broker; the rest is its boot.
-	devCluster = "barnabas-dev-"
 )
-
-// errNewBoot says that the embedded broker was restarted under a batch.
-var errNewBoot = errors.New("the embedded broker was restarted")
 
 // replayer is one replay under way.
 type replayer struct {
@@ -46,12 +40,10 @@ type replayer struct {
 	o   ReplayOptions
 	res *Result
 
-	w         *writer
-	limiter   *rate.Limiter
-	batch     int // letters in one
-	maxRecord int
-	cluster   string
-	total     int64
+	w       *writer
+	limiter *rate.Limiter
+	batch   int // letters in one
+	total   int64
 
 	window []*Letter
 	bytes  int
@@ -101,40 +93,22 @@ func (r *replayer) prepare(ctx context.Context) error {
 	}
 	r.batch = int(math.Ceil(min(r.o.Rate*beat.Seconds(), maxBatch)))
 	r.limiter = rate.NewLimiter(rate.Limit(r.o.Rate), r.batch)
-	r.maxRecord = r.limit(ctx)
 
 	id := r.o.TransactionalID
 	if id == "" {
 		id = r.q.topics.Prefix + "dlq-replay"
 	}
-	if r.cluster, err = r.clusterID(ctx); err != nil {
+	embedded, err := isEmbedded(ctx, r.log.adm)
+	if err != nil {
 		return err
 	}
-	if boot, ok := strings.CutPrefix(r.cluster, devCluster); ok {
-		// The embedded broker, killed with a transaction open, hides later ones of
-		// the same id: there each boot has an id of its own, and a batch that a
-		// restart fell into is not committed.
-		id += "." + boot
+	if r.w, err = openWriter(r.q.kafka, id, r.limit(ctx)); err != nil {
+		return err
 	}
-	r.w, err = openWriter(r.q.kafka, id, int32(r.maxRecord))
-	return err
-}
-
-func (r *replayer) clusterID(ctx context.Context) (string, error) {
-	m, err := r.log.adm.BrokerMetadata(ctx)
-	if err != nil {
-		return "", fmt.Errorf("read cluster id: %w", err)
+	if embedded {
+		r.w.heal = map[string]int{replay: len(spans), r.q.topics.DLQState(): len(spans)}
 	}
-	return m.Cluster, nil
-}
-
-// sameBoot is asked before each commit on the embedded broker.
-func (r *replayer) sameBoot(ctx context.Context) error {
-	now, err := r.clusterID(ctx)
-	if err == nil && now != r.cluster {
-		err = errNewBoot
-	}
-	return err
+	return nil
 }
 
 // limit is the smallest max.message.bytes of the topics written to. A cluster
@@ -225,11 +199,7 @@ func (r *replayer) send(ctx context.Context, letters []*Letter) error {
 		sent = append(sent, l)
 	}
 	if len(sent) > 0 {
-		verify := r.sameBoot
-		if !strings.HasPrefix(r.cluster, devCluster) {
-			verify = nil
-		}
-		if err := r.w.commit(ctx, records, verify); err != nil {
+		if err := r.w.commit(ctx, records); err != nil {
 			return err
 		}
 	}
@@ -253,7 +223,7 @@ func (r *replayer) records(l *Letter, now time.Time) (pair [2]*kgo.Record, reaso
 		// A letter keeps what a delivery may not have, an id with a dot in it say.
 		return pair, RefusedIncomplete, nil //nolint:nilerr // the refusal is the report
 	}
-	if len(value)+overhead > r.maxRecord {
+	if len(value)+overhead > r.w.maxRecord {
 		return pair, schemas.ReasonTooLarge, nil
 	}
 	mark, err := schemas.EncodeReplayMark(&schemas.ReplayMark{

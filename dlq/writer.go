@@ -24,24 +24,32 @@ const (
 // done for: recovering inside a fenced client could take the id back from the
 // newer replay, whose marks this one has not read.
 type writer struct {
-	cl     *kgo.Client
-	failed bool
+	cl        *kgo.Client
+	maxRecord int // bytes of one record, and of one batch on the wire
+	failed    bool
+	drops     drops
+	// heal names the topics written to, with their partition counts, when the
+	// broker is the embedded one; see embedded.go.
+	heal map[string]int
 }
 
-func openWriter(kafka []kgo.Opt, id string, maxRecord int32) (*writer, error) {
+func openWriter(kafka []kgo.Opt, id string, maxRecord int) (*writer, error) {
+	w := &writer{maxRecord: maxRecord}
 	opts := append(append([]kgo.Opt{}, kafka...),
 		kgo.TransactionalID(id),
 		kgo.TransactionTimeout(txnTimeout),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.ProducerBatchMaxBytes(maxRecord),
+		kgo.ProducerBatchMaxBytes(int32(min(maxRecord, maxProduce))),
 		kgo.ProducerLinger(0),
+		kgo.WithHooks(&w.drops),
 	)
 	cl, err := kgo.NewClient(opts...)
 	if err != nil {
 		return nil, fmt.Errorf("make Kafka client: %w", err)
 	}
-	return &writer{cl: cl}, nil
+	w.cl = cl
+	return w, nil
 }
 
 func (w *writer) close() { w.cl.Close() }
@@ -50,15 +58,18 @@ func (w *writer) close() { w.cl.Close() }
 // older writer, and what they had open is aborted. It returns only when that is
 // done, so what is read after it is final.
 func (w *writer) fence(ctx context.Context) error {
-	if _, _, err := w.cl.ProducerID(ctx); err != nil {
+	id, epoch, err := w.cl.ProducerID(ctx)
+	if err != nil {
 		return fmt.Errorf("take the transactional id: %w", cause(ctx, err))
+	}
+	if w.heal != nil {
+		return writeAbortMarkers(ctx, w.cl, id, epoch, w.heal)
 	}
 	return nil
 }
 
-// commit writes all records or none. verify, when set, is asked when all are
-// acknowledged and before the transaction ends.
-func (w *writer) commit(ctx context.Context, records []*kgo.Record, verify func(context.Context) error) error {
+// commit writes all records or none.
+func (w *writer) commit(ctx context.Context, records []*kgo.Record) error {
 	if w.failed {
 		return errors.New("writer has failed")
 	}
@@ -66,11 +77,12 @@ func (w *writer) commit(ctx context.Context, records []*kgo.Record, verify func(
 		w.failed = true
 		return fenced(fmt.Errorf("begin transaction: %w", err))
 	}
+	drops := w.drops.n.Load()
 	produce, cancel := context.WithTimeout(ctx, txnTimeout)
 	defer cancel()
 	err := w.cl.ProduceSync(produce, records...).FirstErr()
-	if err == nil && verify != nil {
-		err = verify(produce)
+	if err == nil && w.heal != nil && w.drops.n.Load() != drops {
+		err = errDropped
 	}
 	if err == nil {
 		err = ctx.Err()

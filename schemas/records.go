@@ -184,7 +184,7 @@ type BreakerTransition struct {
 	Trips      int    // consecutive openings: drives the doubling
 	OpenUntil  time.Time
 	At         time.Time
-	Reason     string // a retry.Class, or "reset"
+	Reason     string // a retry.Class, or "reset_by_operator"
 }
 
 // ReplayMark is one record of dlq.state: this dead letter was replayed.

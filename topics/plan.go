@@ -152,6 +152,25 @@ func Apply(ctx context.Context, adm *kadm.Client, c Catalogue, o Options) (Diff,
 	return d, c.await(ctx, adm)
 }
 
+// CreateMissing creates the topics that are not there and changes none that is:
+// what a process may do at start where it is told to. Verify judges the others.
+func CreateMissing(ctx context.Context, adm *kadm.Client, c Catalogue, o Options) error {
+	d, err := Plan(ctx, adm, c, o)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, t := range d.Topics {
+		if t.Action == ActionCreate {
+			errs = append(errs, create(ctx, adm, t))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return c.await(ctx, adm)
+}
+
 // How long, and how often, Apply looks for what it has made.
 const (
 	awaitFor   = 10 * time.Second

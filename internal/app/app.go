@@ -73,6 +73,8 @@ func New(cfg *config.Config, o Options) (_ *App, err error) {
 	if a.kafka, err = cfg.Kafka.Options(o.Log); err != nil {
 		return nil, fmt.Errorf("kafka: %w", err)
 	}
+	// Each topic takes what its own limit allows; the client's default would refuse large dead letters.
+	a.kafka = append(a.kafka, kgo.ProducerBatchMaxBytesFn(Catalogue(cfg).MaxMessageBytes))
 	if a.client, err = a.newClient(kgo.RecordDeliveryTimeout(produceTimeout), kgo.ProducerLinger(0)); err != nil {
 		return nil, err
 	}

@@ -128,9 +128,9 @@ func (a *App) verifyTopics(ctx context.Context) error {
 }
 
 func (a *App) checkTopics(ctx context.Context, catalogue topics.Catalogue) error {
-	o := a.topicOptions()
+	o := TopicOptions(a.cfg)
 	if a.cfg.Topics.Create {
-		if err := topics.Create(ctx, a.admin(), catalogue, o); err != nil {
+		if err := topics.CreateMissing(ctx, a.admin(), catalogue, o); err != nil {
 			return err
 		}
 	}

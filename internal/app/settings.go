@@ -113,6 +113,10 @@ func parseKey(entry string) (api.Key, error) {
 	return api.Key{Name: parts[0], Role: api.Role(parts[1]), Tenant: parts[2], SHA256: parts[3]}, nil
 }
 
-func (a *App) topicOptions() topics.Options {
-	return topics.Options{Replication: a.cfg.Topics.Replication}
+// TopicOptions is what the wanted topic settings of a configuration depend on.
+func TopicOptions(c *config.Config) topics.Options {
+	return topics.Options{
+		ReplicationFactor: int16(c.Topics.Replication), //nolint:gosec // validated: -1 to 15
+		LongestWait:       max(c.Retry.Lifetime, c.Retry.MaxRetryAfter), Window: c.Idempotency.Window,
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/barnabas-webhooks/barnabas/dlq"
+	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
 	"github.com/barnabas-webhooks/barnabas/retry"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 	"github.com/barnabas-webhooks/barnabas/topics"
@@ -168,6 +169,16 @@ func newQueue(c topics.Catalogue, broker string) *dlq.Queue { return dlq.New(c, 
 
 // allEnabled is the demo's endpoints as the replay asks for them: all there, all on.
 type allEnabled struct{}
+
+var _ dlq.Endpoints = allEnabled{}
+
+// Get implements dlq.Endpoints.
+func (allEnabled) Get(id string) (*endpoint.Endpoint, bool) {
+	return &endpoint.Endpoint{Endpoint: schemas.Endpoint{ID: id, State: schemas.EndpointEnabled}}, true
+}
+
+// Deleted implements dlq.Endpoints.
+func (allEnabled) Deleted(string) bool { return false }
 
 // reader counts the records of a topic.
 type reader struct {

@@ -1,6 +1,7 @@
 package unit
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -57,7 +58,7 @@ func (u *Unit) readOn(now time.Time) {
 // presses on the stream.
 func (u *Unit) read(s *stream, now time.Time) {
 	n := 0
-	for ; n < len(s.unread) && s.pressed == nil && !s.tracker.Full(); n++ {
+	for ; n < len(s.unread) && s.pressed == nil && !s.tracker.Full() && s.tracker.Fits(s.unread[n].Offset); n++ {
 		r := s.unread[n]
 		s.unread[n] = nil
 		cost := Cost(r)
@@ -140,6 +141,7 @@ func (u *Unit) takeWaiting(it *item, r *kgo.Record, now time.Time) {
 		u.join(it, now)
 		return
 	}
+	d.Payload = bytes.Clone(d.Payload) // it may wait for hours, and must not keep its whole fetch in memory
 	s.waiting.add(it)
 	// What overflows a higher tier goes round again with its remaining wait, by
 	// the same rule, at most once per cap of the next smaller tier. The first

@@ -16,14 +16,15 @@ import (
 // postpone sends a delivery to the tier for its wait: a retry, or a hold.
 func (u *Unit) postpone(it *item, decision retry.Decision, now time.Time, also ...*kgo.Record) {
 	d := it.delivery
-	d.DueAt = decision.Due
+	// Records hold milliseconds: rounded up, or it would come due before its time.
+	d.DueAt = decision.Due.Add(time.Millisecond - 1).Truncate(time.Millisecond)
 	u.Metrics.Decisions.WithLabelValues(string(decision.Kind)).Inc()
 	if decision.Kind == retry.Hold {
 		u.Metrics.Holds.WithLabelValues(decision.Reason).Inc()
 	}
 	value, err := schemas.EncodeDelivery(d)
 	if err != nil {
-		u.bury(it, schemas.ReasonUndecodable, err.Error(), now, also...)
+		u.bury(it, schemas.ReasonTooLarge, err.Error(), now, also...)
 		return
 	}
 	u.outcome(it, append(also, &kgo.Record{

@@ -3,10 +3,11 @@
 //	words      what is written to Kafka, the policy, and what everybody says or hides
 //	parts      one concern of a delivery each; none knows another
 //	joined     parts that need another part
-//	attempt    one attempt; dead letters
+//	attempt    one attempt; facts restored; dead letters
 //	unit       one unit's state machine
 //	processor  the story of one delivery
 //	surface    what the outside sees
+//	access     how the surface is reached and the whole is configured
 //	whole      wiring and life cycle
 //	command    flags and exit codes
 //	proof      what only tests use; may know everything

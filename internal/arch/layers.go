@@ -47,16 +47,14 @@ func Layers() []Layer {
 			{Path: "processor/balance", Only: nothing, Why: "which member owns which unit: a pure assignment"},
 			{Path: "internal/kafka", Why: "options of the Kafka client"},
 			{Path: "internal/devbroker", Why: "the embedded broker stands in for Kafka, and like Kafka knows nothing of us"},
-			{Path: "internal/api/client", Why: "what the CLI calls the API with: another program could, too"},
 		}},
 		{Name: "joined", Packages: []Package{
 			{Path: "processor/endpoint", Why: "endpoint configuration: seals and parses signing keys"},
 			{Path: "processor/claim", Why: "verdicts by log order"},
 			{Path: "processor/settle", Why: "the transaction per beat, with the trackers' commits"},
-			{Path: "processor/facts", Why: "compacted topics, written outside transactions"},
-			{Path: "internal/listen", Why: "the development receiver: verifies signatures as any receiver would"},
 		}},
 		{Name: "attempt", Packages: []Package{
+			{Path: "processor/facts", Why: "compacted topics, written outside transactions, and read back into claims and breakers"},
 			{Path: "processor/deliver", Why: "one attempt: signs with the endpoint's keys, sends through the guard"},
 			{
 				Path: "dlq", Only: []string{"schemas", "topics", "retry", "processor/endpoint"},
@@ -72,8 +70,10 @@ func Layers() []Layer {
 		{Name: "surface", Packages: []Package{
 			{Path: "internal/api", Why: "HTTP in front of Kafka; it never reaches into a processor"},
 			{Path: "internal/plan", Why: "the schedule and its bounds, from configuration"},
+			{Path: "internal/listen", Why: "the development receiver: verifies signatures as any receiver would"},
 		}},
-		{Name: "configuration", Packages: []Package{
+		{Name: "access", Packages: []Package{
+			{Path: "internal/api/client", Why: "what the CLI calls the API with, in the API's own types"},
 			{Path: "internal/config", Why: "file, environment and flags to the Config of every package below"},
 		}},
 		{Name: "whole", Packages: []Package{

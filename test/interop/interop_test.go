@@ -77,7 +77,7 @@ func bodies() []string {
 		"", "\n", "{}\n", "{}   ", "{\r\n\"a\": 1\r\n}\r\n", " \t{}", "plain text, no JSON",
 	}
 	// C-020: a thousand made bodies, the same ones on each run.
-	random := rand.New(rand.NewPCG(20, 20)) //nolint:gosec // Chance for test data.
+	random := rand.New(rand.NewPCG(20, 20))
 	for range 1000 {
 		all = append(all, value(random, 4))
 	}

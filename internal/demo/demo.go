@@ -15,7 +15,7 @@ import (
 	"github.com/barnabas-webhooks/barnabas/internal/api"
 	"github.com/barnabas-webhooks/barnabas/internal/api/client"
 	"github.com/barnabas-webhooks/barnabas/internal/devbroker"
-	"github.com/barnabas-webhooks/barnabas/internal/listen"
+	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
 	"github.com/barnabas-webhooks/barnabas/topics"
 )
 
@@ -26,6 +26,8 @@ const (
 	lifetime = 15 * time.Second
 	// patience bounds each wait of the demo.
 	patience = 90 * time.Second
+	// flakyFailures is how many requests the flaky receiver refuses: enough to open its breaker and to fail probes.
+	flakyFailures = 8
 	// replayRate is in deliveries per second.
 	replayRate = 200
 	secret     = "whsec_YmFybmFiYXMtZGVtby1zaWduaW5nLXNlY3JldC0wMQ=="
@@ -94,20 +96,15 @@ func (d *demo) setUp(ctx context.Context, dir string) (err error) {
 	}); err != nil {
 		return err
 	}
-	for _, s := range []struct {
-		name    string
-		options listen.Options
-	}{
-		{"healthy", listen.Options{}},
-		{"flaky", listen.Options{FailFirst: 1}},
-		{"dead", listen.Options{Status: http.StatusServiceUnavailable}},
-	} {
-		sub, err := subscribe(s.name, secret, s.options)
+	for _, name := range []string{"healthy", "flaky", "dead"} {
+		sub, err := subscribe(name, secret)
 		if err != nil {
 			return err
 		}
 		d.subs = append(d.subs, sub)
 	}
+	d.subs[1].failsFirst(flakyFailures)
+	d.subs[2].receiver.Answer(http.StatusServiceUnavailable)
 	if d.worker, err = newWorker(d.Options, dir, d.broker.Addr()); err != nil {
 		return err
 	}
@@ -116,7 +113,7 @@ func (d *demo) setUp(ctx context.Context, dir string) (err error) {
 	if err := d.worker.start(limited); err != nil {
 		return err
 	}
-	if d.client, err = client.New(client.Options{BaseURL: d.worker.api, Timeout: 5 * time.Second}); err != nil {
+	if d.client, err = client.New(client.Options{BaseURL: d.worker.api, Token: endpoint.Secret(d.worker.token), Timeout: 5 * time.Second}); err != nil {
 		return err
 	}
 	for _, s := range d.subs {
@@ -177,10 +174,10 @@ func (d *demo) settle(ctx context.Context, _ *Result) error {
 	}
 	defer reader.close()
 	return d.await(ctx, "deliveries and dead letters", func(ctx context.Context) (bool, error) {
-		letters, err := reader.count(ctx)
+		letters := reader.count(ctx)
 		landed := d.subs[0].receiver.Stats().Delivered + d.subs[1].receiver.Stats().Delivered
 		d.progress.set(landed + letters)
-		return landed == healthy+flaky && letters >= dead, err
+		return landed == healthy+flaky && letters >= dead, nil
 	})
 }
 
@@ -199,6 +196,9 @@ func (d *demo) replay(ctx context.Context, r *Result) error {
 		return fmt.Errorf("replay: %w", err)
 	}
 	r.Replayed = result.Replayed
+	if result.Replayed != total {
+		return fmt.Errorf("replay: %d of %d dead letters were replayed; refused: %v", result.Replayed, total, result.RefusedBy)
+	}
 	return d.await(ctx, "replayed deliveries", func(context.Context) (bool, error) {
 		landed := d.subs[2].receiver.Stats().Delivered
 		d.progress.set(landed)

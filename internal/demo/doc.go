@@ -3,7 +3,7 @@
 //
 //	send 1,000 events, one in ten of them twice, to three receivers:
 //	  healthy   answers at once
-//	  flaky     fails the first attempt of every delivery
+//	  flaky     fails its first requests, so that its breaker opens, then works
 //	  dead      fails everything, and comes back later
 //	kill -9 the process half-way, start it again, go on sending with the same keys
 //	wait until the dead receiver's deliveries are dead letters

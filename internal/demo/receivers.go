@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/barnabas-webhooks/barnabas/internal/listen"
@@ -16,12 +17,18 @@ type subscriber struct {
 	url      string
 	receiver *listen.Receiver
 	server   *http.Server
+
+	refuse atomic.Int64 // so many requests are still to be refused
 }
 
 // subscribe starts a receiver on a loopback port.
-func subscribe(endpoint, secret string, o listen.Options) (*subscriber, error) {
-	o.Secrets = []string{secret}
-	receiver, err := listen.New(o)
+func subscribe(endpoint, secret string) (*subscriber, error) {
+	s := &subscriber{endpoint: endpoint}
+	receiver, err := listen.New(listen.Options{Secrets: []string{secret}, OnRequest: func(listen.Request) {
+		if s.refuse.Load() > 0 && s.refuse.Add(-1) == 0 {
+			s.receiver.Answer(http.StatusOK)
+		}
+	}})
 	if err != nil {
 		return nil, fmt.Errorf("receiver %s: %w", endpoint, err)
 	}
@@ -29,12 +36,16 @@ func subscribe(endpoint, secret string, o listen.Options) (*subscriber, error) {
 	if err != nil {
 		return nil, fmt.Errorf("receiver %s: %w", endpoint, err)
 	}
-	s := &subscriber{
-		endpoint: endpoint, url: "http://" + l.Addr().String() + "/hook", receiver: receiver,
-		server: &http.Server{Handler: receiver, ReadHeaderTimeout: 10 * time.Second},
-	}
+	s.url, s.receiver = "http://"+l.Addr().String()+"/hook", receiver
+	s.server = &http.Server{Handler: receiver, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = s.server.Serve(l) }() // ends with close
 	return s, nil
+}
+
+// failsFirst lets the receiver refuse its next n requests, and work from then on.
+func (s *subscriber) failsFirst(n int) {
+	s.refuse.Store(int64(n))
+	s.receiver.Answer(http.StatusInternalServerError)
 }
 
 func (s *subscriber) close() {

@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
 	"net"
@@ -20,7 +21,9 @@ type worker struct {
 	logFile    string
 	api        string // base URL
 	ready      string // URL of /readyz
+	token      string // of an admin
 	cmd        *exec.Cmd
+	ended      chan error // takes what the process ended with
 }
 
 // newWorker writes the configuration: the real one, with short waits.
@@ -35,6 +38,7 @@ func newWorker(o Options, dir, broker string) (*worker, error) {
 	}
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // never fails: crypto/rand
+	token := rand.Text()
 	config := fmt.Sprintf(`kafka:
   brokers: [%q]
 topics:
@@ -49,9 +53,12 @@ processor:
   beat: 50ms
   transaction_timeout: 2s
 timeouts:
+  connect: 1s
+  dns: 1s
+  tls: 2s
+  headers: 3s
   total: 3s
   max_total: 3s
-  headers: 3s
 retry:
   tiers: [1s, 2s, 4s]
   caps: [500ms, 1s, 2s, 2s]
@@ -64,14 +71,15 @@ egress:
   allow_http: true
 api:
   listen: %q
+  keys: ["demo:admin::%x"]
 metrics:
   listen: %q
 endpoints:
   secret_key: %q
-`, broker, lifetime, apiAddr, metrics, base64.StdEncoding.EncodeToString(key[:]))
+`, broker, lifetime, apiAddr, sha256.Sum256([]byte(token)), metrics, base64.StdEncoding.EncodeToString(key[:]))
 	w := &worker{
 		executable: o.Executable, config: filepath.Join(dir, "barnabas.yaml"), logFile: filepath.Join(dir, "barnabas.log"),
-		api: "http://" + apiAddr, ready: "http://" + metrics + "/readyz",
+		token: token, api: "http://" + apiAddr, ready: "http://" + metrics + "/readyz",
 	}
 	if err := os.WriteFile(w.config, []byte(config), 0o600); err != nil {
 		return nil, fmt.Errorf("write configuration: %w", err)
@@ -85,12 +93,14 @@ func (w *worker) start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open log: %w", err)
 	}
-	defer log.Close() //nolint:errcheck // the process has its own descriptor
+	defer log.Close()                                                 //nolint:errcheck // the process has its own descriptor
 	w.cmd = exec.Command(w.executable, "serve", "--config", w.config) //nolint:gosec,noctx // our own binary; it is ended by kill
 	w.cmd.Stdout, w.cmd.Stderr = log, log
 	if err := w.cmd.Start(); err != nil {
 		return fmt.Errorf("start barnabas: %w", err)
 	}
+	w.ended = make(chan error, 1)
+	go func(cmd *exec.Cmd, ended chan<- error) { ended <- cmd.Wait() }(w.cmd, w.ended)
 	for {
 		req, err := http.NewRequestWithContext(ctx, http.MethodGet, w.ready, http.NoBody)
 		if err != nil {
@@ -103,6 +113,9 @@ func (w *worker) start(ctx context.Context) error {
 			}
 		}
 		select {
+		case err := <-w.ended:
+			w.cmd = nil
+			return fmt.Errorf("barnabas ended before it was ready, see %s: %w", w.logFile, err)
 		case <-ctx.Done():
 			return fmt.Errorf("barnabas did not become ready, see %s: %w", w.logFile, ctx.Err())
 		case <-time.After(50 * time.Millisecond):
@@ -115,29 +128,28 @@ func (w *worker) kill() error {
 	if err := w.cmd.Process.Kill(); err != nil {
 		return fmt.Errorf("kill: %w", err)
 	}
-	_ = w.cmd.Wait() // "signal: killed" is what was wanted
+	<-w.ended // "signal: killed" is what was wanted
+	w.cmd = nil
 	return nil
 }
 
 // stop ends the process in order; it says what went wrong with that.
 func (w *worker) stop() error {
-	if w.cmd == nil || w.cmd.ProcessState != nil {
+	if w.cmd == nil {
 		return nil
 	}
 	if err := w.cmd.Process.Signal(os.Interrupt); err != nil {
 		return fmt.Errorf("interrupt: %w", err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- w.cmd.Wait() }()
 	select {
-	case err := <-ended:
+	case err := <-w.ended:
 		if err != nil {
 			return fmt.Errorf("barnabas did not stop in order, see %s: %w", w.logFile, err)
 		}
 		return nil
 	case <-time.After(15 * time.Second):
 		_ = w.cmd.Process.Kill()
-		<-ended
+		<-w.ended
 		return fmt.Errorf("barnabas did not stop within 15s, see %s", w.logFile)
 	}
 }

@@ -1,0 +1,401 @@
+package deliver_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/barnabas-webhooks/barnabas/processor/deliver"
+	"github.com/barnabas-webhooks/barnabas/processor/egress"
+	"github.com/barnabas-webhooks/barnabas/retry"
+)
+
+// okAnswer is a whole answer that keeps the connection.
+const okAnswer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+// C-040: the receiver closes a kept connection at the moment the next POST arrives. That POST may have been
+// processed: it is not repeated in silence, costs one retry, and is told apart from an outage.
+func TestAttempt_StaleKeepAlive(t *testing.T) {
+	t.Parallel()
+	var posts atomic.Int64
+	addr := raw(t, func(_ int, c net.Conn) {
+		br := bufio.NewReader(c)
+		for i := range 2 {
+			if _, _, err := readRequest(br); err != nil {
+				return
+			}
+			posts.Add(1)
+			if i == 0 {
+				_, _ = io.WriteString(c, okAnswer)
+			} // the second is read and the connection closed
+		}
+	})
+	r := newRig(t, options{})
+	req := request("http://" + addr)
+	require.Equal(t, retry.OK, r.Attempt(t.Context(), req).Class)
+	res := r.Attempt(t.Context(), req)
+	require.Equal(t, retry.Reset, res.Class, res.Error)
+	require.True(t, res.Stale)
+	require.True(t, res.Sent)
+	require.EqualValues(t, 2, posts.Load(), "no third POST behind our back")
+	require.Equal(t, retry.OK, r.Attempt(t.Context(), req).Class, "the next try dials anew")
+	stats := r.Stats()
+	require.EqualValues(t, 1, stats.StaleConns)
+	require.EqualValues(t, 1, stats.ConnsReused)
+	require.EqualValues(t, 2, stats.ConnsOpened)
+}
+
+// A connection that the receiver closed before we wrote anything costs nothing: net/http dials again.
+func TestAttempt_ClosedWhileIdle(t *testing.T) {
+	t.Parallel()
+	closed := make(chan struct{}, 16)
+	addr := raw(t, func(_ int, c net.Conn) {
+		if _, _, err := readRequest(bufio.NewReader(c)); err == nil {
+			_, _ = io.WriteString(c, okAnswer)
+		}
+		_ = c.Close()
+		closed <- struct{}{}
+	})
+	r := newRig(t, options{})
+	for range 5 {
+		res := r.Attempt(t.Context(), request("http://"+addr))
+		<-closed
+		if res.Class != retry.OK { // the close may still be on its way: then it is the case above
+			require.True(t, res.Stale, res.Error)
+		}
+	}
+}
+
+// C-044: peers that say nothing, or nonsense. Each attempt ends within its limits, with a reason.
+func TestAttempt_PeersThatAreNoReceivers(t *testing.T) {
+	t.Parallel()
+	cert, ca := authority(t)
+	junk := func(_ int, c net.Conn) {
+		_, _ = c.Write([]byte{0x13, 0x37, 0x42, 0x99, 0x01, 0x02, 0x03, 0x04, 0x05, 0xff, 0xee, 0xdd, 0xcc, 0xbb})
+		silent(0, c)
+	}
+	never := func(_ int, c net.Conn) { // the receive window fills
+		if tc, ok := c.(*tls.Conn); ok {
+			c = tc.NetConn()
+		}
+		_ = c.(*net.TCPConn).SetReadBuffer(4096)
+		for { // until the rig closes it
+			if _, err := c.Write(nil); err != nil {
+				return
+			}
+			<-time.After(10 * time.Millisecond)
+		}
+	}
+	// Junk that comes unasked may be read before or after our request is under way.
+	broken := []retry.Class{retry.InvalidResponse, retry.Reset}
+	cases := map[string]struct {
+		scheme string
+		script func(int, net.Conn)
+		big    bool
+		want   []retry.Class
+	}{
+		"TCP then silence":           {"http", silent, false, []retry.Class{retry.Timeout}},
+		"TCP then silence, https":    {"https", silent, false, []retry.Class{retry.Timeout}},
+		"never reads":                {"http", never, true, []retry.Class{retry.Timeout}},
+		"SSH to http":                {"http", banner, false, broken},
+		"SSH to https":               {"https", banner, false, []retry.Class{retry.TLS}},
+		"HTTP to https":              {"https", answeringAtOnce(okAnswer), false, []retry.Class{retry.TLS}},
+		"closes at once":             {"http", func(int, net.Conn) {}, false, []retry.Class{retry.Reset}},
+		"closes at once, https":      {"https", func(int, net.Conn) {}, false, []retry.Class{retry.TLS, retry.Reset}},
+		"resets":                     {"http", reset, false, []retry.Class{retry.Reset}},
+		"resets, https":              {"https", reset, false, []retry.Class{retry.Reset}},
+		"TLS then silence":           {"https", overTLS(cert, nil, silent), false, []retry.Class{retry.Timeout}},
+		"TLS then SSH":               {"https", overTLS(cert, nil, banner), false, broken},
+		"h2 then silence":            {"https", overTLS(cert, []string{"h2"}, silent), false, []retry.Class{retry.Timeout}},
+		"h2 then junk":               {"https", overTLS(cert, []string{"h2"}, junk), false, broken},
+		"h2 then SSH":                {"https", overTLS(cert, []string{"h2"}, banner), false, broken},
+		"h2 then HTTP/1":             {"https", overTLS(cert, []string{"h2"}, answeringAtOnce(okAnswer)), false, broken},
+		"h2 then closes":             {"https", overTLS(cert, []string{"h2"}, func(int, net.Conn) {}), false, broken},
+		"h2 never reads, large body": {"https", overTLS(cert, []string{"h2"}, never), true, []retry.Class{retry.Timeout}},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			addr := raw(t, c.script)
+			r := newRig(t, options{deliver: trusting(ca, short)})
+			req := request(c.scheme + "://" + addr)
+			if c.big {
+				req.Delivery.Payload = make([]byte, 8<<20)
+			}
+			res := r.Attempt(t.Context(), req)
+			require.Contains(t, c.want, res.Class, res.Error)
+			require.NotEmpty(t, res.Error)
+			require.Zero(t, res.Status)
+			require.False(t, res.Stale)
+		})
+	}
+}
+
+func banner(_ int, c net.Conn) {
+	_, _ = io.WriteString(c, "SSH-2.0-OpenSSH_9.6\r\n")
+	silent(0, c)
+}
+
+// answeringAtOnce does not wait for a request.
+func answeringAtOnce(text string) func(int, net.Conn) {
+	return func(_ int, c net.Conn) {
+		_, _ = io.WriteString(c, text)
+		silent(0, c)
+	}
+}
+
+// reset closes with RST.
+func reset(_ int, c net.Conn) {
+	var b [1]byte
+	_, _ = c.Read(b[:])
+	_ = c.(*net.TCPConn).SetLinger(0)
+	_ = c.Close()
+}
+
+// C-050: connections are reused, and given back when they are idle.
+func TestAttempt_ReusesConnections(t *testing.T) {
+	t.Parallel()
+	body := make([]byte, 2<<10)
+	url := serve(t, func(w http.ResponseWriter, req *http.Request) {
+		_, _ = io.Copy(io.Discard, req.Body)
+		_, _ = w.Write(body)
+	})
+	r := newRig(t, options{})
+	const workers, each = 20, 50
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			for range each {
+				if res := r.Attempt(t.Context(), request(url)); res.Class != retry.OK {
+					t.Error(res.Error)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	stats := r.Stats()
+	require.LessOrEqual(t, stats.ConnsOpened, int64(2*workers))
+	require.Zero(t, stats.InFlight)
+	require.Zero(t, stats.BodiesCut)
+	r.Close()
+	require.Eventually(t, func() bool { return r.Stats().OpenConns == 0 }, 5*time.Second, time.Millisecond)
+}
+
+// Connections are not kept longer than their age: addresses behind a name move.
+func TestAttempt_ConnectionsAge(t *testing.T) {
+	t.Parallel()
+	url := serve(t, func(http.ResponseWriter, *http.Request) {})
+	r := newRig(t, options{deliver: func(c *deliver.Config) { c.MaxConnAge = time.Nanosecond }})
+	for range 3 {
+		require.Equal(t, retry.OK, r.Attempt(t.Context(), request(url)).Class)
+	}
+	stats := r.Stats()
+	require.EqualValues(t, 3, stats.ConnsOpened)
+	require.EqualValues(t, 2, stats.PoolsRetired)
+	r.Close()
+	require.Eventually(t, func() bool { return r.Stats().OpenConns == 0 }, 5*time.Second, time.Millisecond,
+		"retired pools close what they had")
+}
+
+// C-055: after a receiver died in mid-connection, the next attempt succeeds by itself.
+func TestAttempt_RecoversAfterACut(t *testing.T) {
+	t.Parallel()
+	var die atomic.Bool
+	addr := raw(t, func(_ int, c net.Conn) {
+		br := bufio.NewReader(c)
+		for {
+			if die.Load() {
+				reset(0, c)
+				return
+			}
+			if _, _, err := readRequest(br); err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, okAnswer)
+		}
+	})
+	r := newRig(t, options{})
+	req := request("http://" + addr)
+	require.Equal(t, retry.OK, r.Attempt(t.Context(), req).Class)
+	die.Store(true)
+	require.Equal(t, retry.OK, r.Attempt(t.Context(), req).Class, "the kept connection serves one more")
+	res := r.Attempt(t.Context(), req)
+	require.Equal(t, retry.Reset, res.Class, res.Error)
+	die.Store(false)
+	require.Eventually(t, func() bool { return r.Attempt(t.Context(), req).Class == retry.OK }, 5*time.Second, time.Millisecond)
+}
+
+// wrapped is an error wrapper of others, with nothing but Unwrap.
+type wrapped struct{ error }
+
+func (w wrapped) Unwrap() error { return w.error }
+
+// C-062: network errors by class, also wrapped twice.
+func TestAttempt_DialErrors(t *testing.T) {
+	t.Parallel()
+	twice := func(err error) error { return fmt.Errorf("a: %w", wrapped{fmt.Errorf("b: %w", err)}) }
+	op := func(err error) error { return &net.OpError{Op: "dial", Net: "tcp", Err: err} }
+	cases := map[string]struct {
+		err   error
+		want  retry.Class
+		local bool
+	}{
+		"refused":             {op(syscall.ECONNREFUSED), retry.Connect, false},
+		"host unreachable":    {op(syscall.EHOSTUNREACH), retry.Connect, false},
+		"no route":            {op(syscall.ENETUNREACH), retry.Connect, false},
+		"reset while dialled": {op(syscall.ECONNRESET), retry.Connect, false},
+		"kernel timeout":      {op(syscall.ETIMEDOUT), retry.Timeout, false},
+		"out of descriptors":  {op(syscall.EMFILE), retry.Connect, true},
+		"out of ports":        {op(syscall.EADDRNOTAVAIL), retry.Connect, true},
+		"unknown":             {errors.New("odd"), retry.Connect, false},
+	}
+	for name, c := range cases {
+		for _, err := range []error{c.err, twice(c.err), twice(twice(c.err))} {
+			r := newRig(t, options{network: egress.Network{
+				Dial: func(context.Context, string, string) (net.Conn, error) { return nil, err },
+			}})
+			res := r.Attempt(t.Context(), request("http://receiver.example/TOKENPATH"))
+			require.Equal(t, c.want, res.Class, "%s: %s", name, res.Error)
+			require.Equal(t, c.local, res.Local, name)
+			require.False(t, res.Sent)
+			require.Contains(t, res.Error, "receiver.example")
+			planted(t, res.Error)
+		}
+	}
+}
+
+// failing is a resolver that cannot.
+type failing struct{ err error }
+
+func (f failing) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+	return nil, f.err
+}
+
+// C-062: names that do not resolve, for whatever reason.
+func TestAttempt_ResolverErrors(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"NXDOMAIN":      &net.DNSError{Err: "no such host", Name: "x", IsNotFound: true},
+		"SERVFAIL":      &net.DNSError{Err: "server misbehaving", Name: "x", IsTemporary: true},
+		"timeout":       &net.DNSError{Err: "i/o timeout", Name: "x", IsTimeout: true},
+		"wrapped twice": fmt.Errorf("a: %w", wrapped{&net.DNSError{Err: "no such host", IsNotFound: true}}),
+		"deadline":      context.DeadlineExceeded,
+	} {
+		r := newRig(t, options{network: egress.Network{Resolver: failing{err}}})
+		res := r.Attempt(t.Context(), request("https://receiver.example/"))
+		require.Equal(t, retry.DNS, res.Class, "%s: %s", name, res.Error)
+		require.Contains(t, res.Error, "receiver.example")
+	}
+}
+
+func TestAttempt_RefusedPort(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewServer(nil)
+	srv.Close()
+	res := newRig(t, options{}).Attempt(t.Context(), request(srv.URL))
+	require.Equal(t, retry.Connect, res.Class, res.Error)
+	require.ErrorContains(t, errors.New(res.Error), "refused")
+}
+
+// The endpoint's own limit counts, under the deployment's cap.
+func TestAttempt_TotalLimit(t *testing.T) {
+	t.Parallel()
+	addr := raw(t, silent)
+	for name, change := range map[string]func(*deliver.Config, *deliver.Request){
+		"deployment's": func(c *deliver.Config, _ *deliver.Request) { c.Timeout = 50 * time.Millisecond },
+		"endpoint's":   func(_ *deliver.Config, r *deliver.Request) { r.Endpoint.Timeout = 50 * time.Millisecond },
+		"capped": func(c *deliver.Config, r *deliver.Request) {
+			c.Timeout, c.TLSTimeout, c.HeaderTimeout, c.MaxTimeout = 50*time.Millisecond, time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+			r.Endpoint.Timeout = time.Hour
+		},
+	} {
+		req := request("http://" + addr)
+		r := newRig(t, options{deliver: func(c *deliver.Config) { change(c, &req) }})
+		res := r.Attempt(t.Context(), req)
+		require.Equal(t, retry.Timeout, res.Class, name)
+		require.Equal(t, "time ran out while waiting for the answer", res.Error, name)
+		require.True(t, res.Sent, name)
+	}
+}
+
+// errRevoked stands for the engine's own causes.
+var errRevoked = errors.New("the unit was revoked")
+
+// A cancel of ours is no fault of the receiver's, at whatever point it comes.
+func TestAttempt_Cancelled(t *testing.T) {
+	t.Parallel()
+	t.Run("before", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errRevoked)
+		res := newRig(t, options{}).Attempt(ctx, request("http://receiver.example"))
+		require.Equal(t, retry.Cancelled, res.Class)
+		require.Contains(t, res.Error, "revoked")
+		require.False(t, res.Sent)
+	})
+	t.Run("while connecting", func(t *testing.T) {
+		t.Parallel()
+		dialling := make(chan struct{})
+		r := newRig(t, options{network: egress.Network{Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			close(dialling)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}, egress: func(c *egress.Config) { c.ConnectTimeout = 200 * time.Millisecond }})
+		ctx, cancel := context.WithCancelCause(t.Context())
+		go func() { <-dialling; cancel(errRevoked) }()
+		res := r.Attempt(ctx, request("http://receiver.example"))
+		require.Equal(t, retry.Cancelled, res.Class)
+		require.False(t, res.Sent)
+	})
+	t.Run("while waiting", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		addr := raw(t, func(_ int, c net.Conn) {
+			_, _, _ = readRequest(bufio.NewReader(c))
+			cancel(errRevoked)
+			silent(0, c)
+		})
+		res := newRig(t, options{}).Attempt(ctx, request("http://"+addr))
+		require.Equal(t, retry.Cancelled, res.Class)
+		require.True(t, res.Sent, "the receiver may have it")
+	})
+	t.Run("in the body", func(t *testing.T) {
+		t.Parallel()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		began := make(chan struct{})
+		addr := raw(t, func(_ int, c net.Conn) {
+			_, _, _ = readRequest(bufio.NewReader(c))
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx")
+			close(began)
+			silent(0, c)
+		})
+		r := newRig(t, options{})
+		go func() {
+			<-began
+			for r.Stats().InFlight == 0 {
+				<-time.After(time.Millisecond)
+			}
+			<-time.After(50 * time.Millisecond) // the headers are read by then, or the class is Cancelled
+			cancel(errRevoked)
+		}()
+		res := r.Attempt(ctx, request("http://"+addr))
+		if res.Class != retry.Cancelled {
+			require.Equal(t, retry.OK, res.Class, "what was read stands")
+			require.Equal(t, 200, res.Status)
+		}
+	})
+}

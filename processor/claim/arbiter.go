@@ -39,6 +39,10 @@ type Arbiter struct {
 	current map[fingerprint]owner
 	older   map[fingerprint]owner
 	opened  time.Time // when the current generation began, in record time
+	// before holds the owners whose key was claimed anew after their window, in two
+	// generations like the above. A repeat at the end of a window that is read again
+	// after a crash, when the key has its next owner already, is judged by them.
+	before, olderBefore map[fingerprint]owner
 }
 
 // fingerprint is the first half of a SHA-256 over endpoint and key: 16 bytes a
@@ -55,7 +59,7 @@ type owner struct {
 // NewArbiter makes an empty arbiter. window is how long a key is remembered,
 // counted from the record that claimed it (24 h by default).
 func NewArbiter(window time.Duration) *Arbiter {
-	return &Arbiter{window: window, current: map[fingerprint]owner{}}
+	return &Arbiter{window: window, current: map[fingerprint]owner{}, before: map[fingerprint]owner{}}
 }
 
 // Judge gives the verdict on the event at q.Offset. Offsets must come in log
@@ -66,6 +70,11 @@ func (a *Arbiter) Judge(q Question) schemas.Claim {
 	fp := fingerprintOf(q.EndpointID, q.Key)
 	content := half(q.ContentHash)
 	held, ok := a.find(fp)
+	if ok && held.offset > q.Offset {
+		if earlier, known := a.findBefore(fp); known && earlier.offset <= q.Offset && a.holds(earlier, q.At) {
+			held = earlier
+		}
+	}
 	switch {
 	case !ok || !a.holds(held, q.At):
 		held = owner{deliveryID: q.DeliveryID, content: content, offset: q.Offset, at: q.At.UnixMilli()}
@@ -74,6 +83,7 @@ func (a *Arbiter) Judge(q Question) schemas.Claim {
 	case held.offset >= q.Offset:
 		// Our own record read again after a crash, or one that owned the key in
 		// a window before the present owner's: it was first then and is first now.
+		// (What repeated that one is known as long as the topic has not been compacted.)
 		return a.answer(q, held, schemas.VerdictFirst)
 	case held.content != content:
 		return a.answer(q, held, schemas.VerdictConflict)
@@ -91,6 +101,7 @@ func (a *Arbiter) Restore(c *schemas.Claim) {
 	}
 	// The newest claim of a key wins; a repeat's write carries its owner unchanged.
 	if old, ok := a.find(fp); ok && old.offset > held.offset {
+		a.keepBefore(fp, held)
 		return
 	}
 	a.put(fp, held)
@@ -121,8 +132,27 @@ func (a *Arbiter) put(fp fingerprint, o owner) {
 		// All of older was claimed before this generation opened, a whole
 		// window ago: none of it can bind a key any more.
 		a.older, a.current, a.opened = a.current, map[fingerprint]owner{}, at
+		a.olderBefore, a.before = a.before, map[fingerprint]owner{}
+	}
+	if old, ok := a.find(fp); ok && old.offset < o.offset {
+		a.keepBefore(fp, old)
 	}
 	a.current[fp] = o
+}
+
+// keepBefore remembers the last owner before the present one.
+func (a *Arbiter) keepBefore(fp fingerprint, o owner) {
+	if known, ok := a.findBefore(fp); !ok || known.offset < o.offset {
+		a.before[fp] = o
+	}
+}
+
+func (a *Arbiter) findBefore(fp fingerprint) (owner, bool) {
+	if o, ok := a.before[fp]; ok {
+		return o, true
+	}
+	o, ok := a.olderBefore[fp]
+	return o, ok
 }
 
 func (a *Arbiter) answer(q Question, o owner, v schemas.Verdict) schemas.Claim {

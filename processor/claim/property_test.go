@@ -1,0 +1,106 @@
+package claim_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/barnabas-webhooks/barnabas/processor/claim"
+	"github.com/barnabas-webhooks/barnabas/schemas"
+)
+
+// verdictOf is the rule said naively: going through the log from its start, a record
+// is first when no owner of its key is within the window before it.
+func verdictOf(log []claim.Question, at int) (schemas.Verdict, int64) {
+	owner := map[string]claim.Question{}
+	for i := range at + 1 {
+		q := log[i]
+		held, ok := owner[q.Key]
+		if !ok || q.At.Sub(held.At) >= window {
+			owner[q.Key] = q
+			if i == at {
+				return schemas.VerdictFirst, q.Offset
+			}
+			continue
+		}
+		if i < at {
+			continue
+		}
+		if string(held.ContentHash) != string(q.ContentHash) {
+			return schemas.VerdictConflict, held.Offset
+		}
+		return schemas.VerdictDuplicate, held.Offset
+	}
+	panic("unreachable")
+}
+
+// Against the naive rule: random logs over several windows, read by owners that
+// crash at random, are restored from the claims in random order, and read again
+// from some way back. Of the claims, the last of each key is there, and what is too
+// young to have been compacted.
+func TestArbiter_AgreesWithTheWholeLog(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(60) {
+		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			t.Parallel()
+			rnd := rand.New(rand.NewPCG(seed, 7))
+			log := randomLog(rnd, 400)
+			var written []schemas.Claim
+			var at []time.Time // of what each of them answers
+			a := claim.NewArbiter(window)
+			for next := 0; next < len(log); next++ {
+				want, owner := verdictOf(log, next)
+				c := a.Judge(log[next])
+				require.Equal(t, want, c.Verdict, "offset %d", log[next].Offset)
+				require.Equal(t, deliveryID(owner), c.DeliveryID, "offset %d", log[next].Offset)
+				require.Equal(t, owner, c.ClaimedOffset, "offset %d", log[next].Offset)
+				written, at = append(written, c), append(at, log[next].At)
+				if rnd.IntN(40) > 0 {
+					continue
+				}
+				// A crash. What is read again lies less than half a window back: records are settled long before.
+				a = claim.NewArbiter(window)
+				for _, c := range compacted(rnd, written, at, log[next].At.Add(-window/2)) {
+					a.Restore(&c)
+				}
+				back := rnd.IntN(20)
+				crashed := log[next].At
+				for next >= 0 && back > 0 && crashed.Sub(log[next].At) < window/2 {
+					next, back = next-1, back-1
+				}
+			}
+		})
+	}
+}
+
+// compacted is what is left of the claims: the last of each key, and what answered
+// records after the given time, in any order.
+func compacted(rnd *rand.Rand, written []schemas.Claim, at []time.Time, after time.Time) []schemas.Claim {
+	last := map[string]int{}
+	for i := range written {
+		last[written[i].Key] = i
+	}
+	var left []schemas.Claim
+	for i, c := range written {
+		if last[c.Key] == i || at[i].After(after) {
+			left = append(left, c)
+		}
+	}
+	rnd.Shuffle(len(left), func(i, j int) { left[i], left[j] = left[j], left[i] })
+	return left
+}
+
+func randomLog(rnd *rand.Rand, n int) []claim.Question {
+	log := make([]claim.Question, n)
+	var at time.Duration
+	var offset int64
+	for i := range log {
+		offset += 1 + rnd.Int64N(3) // markers leave gaps
+		at += time.Duration(rnd.Int64N(int64(time.Hour)))
+		log[i] = question(fmt.Sprintf("k%d", rnd.IntN(12)), offset, at.Truncate(time.Millisecond), fmt.Sprintf("p%d", rnd.IntN(2)))
+	}
+	return log
+}

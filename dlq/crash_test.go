@@ -24,7 +24,7 @@ import (
 )
 
 // The requests of a replay's transactions.
-var txnKeys = map[string]int16{ //nolint:gochecknoglobals // a constant table
+var txnKeys = map[string]int16{
 	"InitProducerID":     int16(kmsg.InitProducerID),
 	"AddPartitionsToTxn": int16(kmsg.AddPartitionsToTxn),
 	"Produce":            int16(kmsg.Produce),
@@ -172,7 +172,7 @@ func TestReplay_KilledAnywhere(t *testing.T) {
 			require.NoError(t, err)
 			killed := 0
 			for range 2 {
-				cmd := exec.CommandContext(t.Context(), self) //nolint:gosec // this test's own binary
+				cmd := exec.CommandContext(t.Context(), self)
 				cmd.Env = append(os.Environ(), childEnv+"="+string(spec))
 				err := cmd.Run()
 				var exit *exec.ExitError
@@ -248,7 +248,7 @@ func TestReplay_ManyOperatorsAtOnce(t *testing.T) {
 	for _, e := range []string{"ep1", "ep2", "ep3"} {
 		r.put(letters(e, n/3)...)
 	}
-	rnd := rand.New(rand.NewPCG(7, uint64(time.Now().UnixNano()))) //nolint:gosec // chance, not a secret
+	rnd := rand.New(rand.NewPCG(7, uint64(time.Now().UnixNano())))
 	for range 4 {
 		var wg sync.WaitGroup
 		for range 3 {

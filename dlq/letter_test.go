@@ -86,8 +86,10 @@ func TestFromRaw_KeepsTheBytes(t *testing.T) {
 		"key not UTF-8":   {endpoint: "\xff\xfe", key: []byte("\xff\xfe"), value: []byte("x"), partition: 3},
 		"key without end": {endpoint: strings.Repeat("k", 5000), key: bytes.Repeat([]byte("k"), 5000), value: []byte("x"), partition: 3},
 		"headers tell": {endpoint: "ep1", key: []byte("ep1"), value: []byte("x"), headers: []schemas.Header{
-			{Key: topics.HeaderDeliveryID, Value: []byte("old")}, {Key: topics.HeaderDeliveryID, Value: []byte("dlv_1")},
-			{Key: topics.HeaderEventType, Value: []byte("a.b")}, {Key: "own", Value: nil},
+			{Key: topics.HeaderDeliveryID, Value: []byte("old")},
+			{Key: topics.HeaderDeliveryID, Value: []byte("dlv_1")},
+			{Key: topics.HeaderEventType, Value: []byte("a.b")},
+			{Key: "own", Value: nil},
 		}, wantEP: "ep1", wantID: "dlv_1", wantType: "a.b", partition: topics.Partition("ep1", partitions)},
 		"headers that are no names": {value: []byte("x"), headers: []schemas.Header{
 			{Key: topics.HeaderDeliveryID, Value: []byte("\xff")}, {Key: topics.HeaderEventType, Value: bytes.Repeat([]byte("e"), 70000)},

@@ -81,7 +81,7 @@ func (r *rig) createTopics(n int32, names ...string) {
 	require.NoError(r.t, created.Error())
 	if r.fake == nil {
 		r.t.Cleanup(func() {
-			_, _ = r.adm.DeleteTopics(context.Background(), names...) //nolint:usetesting // t.Context has ended
+			_, _ = r.adm.DeleteTopics(context.Background(), names...)
 		})
 	}
 }

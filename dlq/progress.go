@@ -13,6 +13,7 @@ import (
 // Phase is what a call is busy with.
 type Phase string
 
+// Phases.
 const (
 	PhaseCount  Phase = "counting"  // reading; Done and Total are offsets
 	PhaseReplay Phase = "replaying" // Done and Total are letters
@@ -69,7 +70,7 @@ func (r *Reporter) Update(p Progress) {
 	}
 	r.shown = p
 	if r.bar != nil {
-		_ = r.bar.Set64(min(p.Done, max(p.Total, 1))) //nolint:errcheck // a bar that cannot be drawn is no reason to stop
+		_ = r.bar.Set64(min(p.Done, max(p.Total, 1)))
 		return
 	}
 	if now.Sub(r.last) >= lineEvery {
@@ -81,7 +82,7 @@ func (r *Reporter) Update(p Progress) {
 // Close ends what is shown, so that other output can follow.
 func (r *Reporter) Close() {
 	if r.bar != nil {
-		_ = r.bar.Finish() //nolint:errcheck // as above
+		_ = r.bar.Finish()
 		r.bar = nil
 	}
 }

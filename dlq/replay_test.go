@@ -285,7 +285,7 @@ func TestReplay_RestoresTheOriginalOrder(t *testing.T) {
 		r.endpoints.enable(id)
 		all = append(all, letters(id, 60)...)
 	}
-	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // an order, not a secret
+	rnd := rand.New(rand.NewPCG(1, 2))
 	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	r.put(all...)
 

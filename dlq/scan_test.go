@@ -185,7 +185,7 @@ func TestLetters_RetentionTookThem(t *testing.T) {
 		n++
 	}
 	require.Equal(t, 50, n)
-	var offsets = kadmOffsets(r.cat.DLQ(), p, 50)
+	offsets := kadmOffsets(r.cat.DLQ(), p, 50)
 	_, err := r.adm.DeleteRecords(t.Context(), offsets)
 	require.NoError(t, err)
 	require.Empty(t, r.collect(dlq.Filter{}))

@@ -47,7 +47,7 @@ func (g *log) nothingUntil(ctx context.Context, topic string, p int32, from, end
 		if err != nil {
 			return false, fmt.Errorf("look at %s/%d: %w", topic, p, err)
 		}
-		resp := kresp.(*kmsg.FetchResponse) //nolint:forcetypeassert,errcheck // the answer of its own request
+		resp := kresp.(*kmsg.FetchResponse) //nolint:forcetypeassert // the answer of its own request
 		if err := kerr.ErrorForCode(resp.ErrorCode); err != nil {
 			return false, fmt.Errorf("look at %s/%d: %w", topic, p, err)
 		}

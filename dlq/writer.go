@@ -116,7 +116,7 @@ func (w *writer) abort(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
 	defer cancel()
 	if w.cl.AbortBufferedRecords(ctx) == nil {
-		_ = w.cl.EndTransaction(ctx, kgo.TryAbort) //nolint:errcheck // see above
+		_ = w.cl.EndTransaction(ctx, kgo.TryAbort)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/processor/facts"
 	"github.com/barnabas-webhooks/barnabas/processor/settle"
 	"github.com/barnabas-webhooks/barnabas/processor/unit"
@@ -121,13 +122,14 @@ func (o *ownership) assigned(_ context.Context, cl *kgo.Client, added map[string
 	o.mu.Lock()
 	for _, n := range numbers {
 		o.assignments++
-		u := unit.New(o.life, settle.Owner{Unit: n, Assignment: o.assignments}, o.shared)
+		u := unit.New(o.life, //nolint:contextcheck // the callback's context ends with the session, the unit does not
+			settle.Owner{Unit: n, Assignment: o.assignments}, o.shared)
 		o.units[n] = u
 		go u.Run()
 	}
 	o.shared.Metrics.Units.Set(float64(len(o.units)))
 	o.mu.Unlock()
-	o.shared.Log.Info("units assigned", "units", numbers)
+	o.shared.Log.Info("units assigned", obs.KeyUnits, numbers)
 	go o.restore(numbers)
 }
 
@@ -151,7 +153,7 @@ func (o *ownership) restore(numbers []int32) {
 				delete(left, n)
 			}
 		}
-		o.shared.Log.Warn("units are not restored yet", "units", slices.Sorted(maps.Keys(left)), "wait", wait, "err", err)
+		o.shared.Log.Warn("units are not restored yet", obs.KeyUnits, slices.Sorted(maps.Keys(left)), obs.KeyWait, wait, obs.KeyError, err)
 		select {
 		case <-o.life.Done():
 		case <-time.After(wait):
@@ -196,7 +198,7 @@ func (o *ownership) revoked(_ context.Context, cl *kgo.Client, gone map[string][
 	o.drainUnits(leaving)
 	o.remove(numbers)
 	cl.ResumeFetchPartitions(gone)
-	o.shared.Log.Info("units given up", "units", numbers)
+	o.shared.Log.Info("units given up", obs.KeyUnits, numbers)
 }
 
 // lost drops units that are somebody else's already: nothing of them is settled.
@@ -209,7 +211,7 @@ func (o *ownership) lost(_ context.Context, cl *kgo.Client, gone map[string][]in
 	}
 	o.remove(numbers)
 	cl.ResumeFetchPartitions(gone)
-	o.shared.Log.Warn("units lost", "units", numbers)
+	o.shared.Log.Warn("units lost", obs.KeyUnits, numbers)
 }
 
 // drainAll lets every unit drain.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/processor/unit"
 )
 
@@ -59,7 +60,7 @@ func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 			}
 			if key := topic + err.Error(); time.Since(logged[key]) > quietErrors {
 				logged[key] = time.Now()
-				p.opts.Log.Warn("fetch failed, it goes on", "topic", topic, "partition", partition, "err", err)
+				p.opts.Log.Warn("fetch failed, it goes on", obs.KeyTopic, topic, obs.KeyPartition, partition, obs.KeyError, err)
 			}
 		})
 	}

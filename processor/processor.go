@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/processor/balance"
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
 	"github.com/barnabas-webhooks/barnabas/processor/caps"
@@ -123,12 +124,12 @@ func (p *Processor) Run(ctx context.Context) error {
 	p.ownership.client.Store(group)
 	err = p.poll(ctx, group)
 
-	p.opts.Log.Info("stopping: draining", "deadline", p.opts.DrainTimeout)
+	p.opts.Log.Info("stopping: draining", obs.KeyDeadline, p.opts.DrainTimeout)
 	p.ownership.drainAll()
 	leave, cancel := context.WithTimeout(life, settleMargin)
 	defer cancel()
 	if leaveErr := group.LeaveGroupContext(leave); leaveErr != nil {
-		p.opts.Log.Warn("stopping: the group was not left in time; it gives this member up by itself", "err", leaveErr)
+		p.opts.Log.Warn("stopping: the group was not left in time; it gives this member up by itself", obs.KeyError, leaveErr)
 	}
 	group.CloseAllowingRebalance()
 	stopSettling()
@@ -147,7 +148,7 @@ func (p *Processor) group() (*kgo.Client, error) {
 		kgo.ConsumerGroup(p.opts.Group), kgo.ConsumeTopics(p.opts.Catalogue.Consumed()...), kgo.Balancers(balance.Balancer{}),
 		kgo.SessionTimeout(p.opts.SessionTimeout), kgo.RebalanceTimeout(p.opts.RebalanceTimeout),
 		kgo.HeartbeatInterval(p.opts.Heartbeat),
-		kgo.BlockRebalanceOnPoll(), kgo.DisableAutoCommit(), kgo.RequireStableFetchOffsets(),
+		kgo.BlockRebalanceOnPoll(), kgo.DisableAutoCommit(), // offsets are read stable: franz-go always does
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		// A new group, and one whose offsets retention has overtaken, starts at what there is: nothing is skipped.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),

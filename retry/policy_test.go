@@ -31,8 +31,10 @@ func TestValidate_NamesEveryProblem(t *testing.T) {
 		{"no caps", func(p *retry.Policy) { p.Caps = nil }, []string{"caps: 0 entries, need 1 to 32"}},
 		{"empty caps", func(p *retry.Policy) { p.Caps = []time.Duration{} }, []string{"caps: 0 entries"}},
 		{"too many caps", func(p *retry.Policy) { p.Caps = slices.Repeat([]time.Duration{minute}, 33) }, []string{"caps: 33 entries"}},
-		{"a zero and a negative cap", func(p *retry.Policy) { p.Caps[1], p.Caps[2] = 0, -minute },
-			[]string{"caps[1]: 0s is not in (0, 24h0m0s]", "caps[2]: -1m0s is not in"}},
+		{
+			"a zero and a negative cap", func(p *retry.Policy) { p.Caps[1], p.Caps[2] = 0, -minute },
+			[]string{"caps[1]: 0s is not in (0, 24h0m0s]", "caps[2]: -1m0s is not in"},
+		},
 		{"a cap over a day", func(p *retry.Policy) { p.Caps[7] = 25 * hour }, []string{"caps[7]: 25h0m0s is not in"}},
 		{"no tiers", func(p *retry.Policy) { p.Tiers = nil }, []string{"tiers: 0 entries"}},
 		{"too many tiers", func(p *retry.Policy) {

@@ -70,6 +70,7 @@ type History struct {
 // AttemptKind says what a record of the attempts topic reports.
 type AttemptKind string
 
+// Kinds of attempt records.
 const (
 	AttemptPost      AttemptKind = "post"      // a real POST
 	AttemptDuplicate AttemptKind = "duplicate" // an event settled as a repeat of its key
@@ -126,6 +127,7 @@ type Claim struct {
 // Verdict is what the arbiter says of an event.
 type Verdict string
 
+// Verdicts.
 const (
 	VerdictFirst     Verdict = "first"
 	VerdictDuplicate Verdict = "duplicate"
@@ -143,6 +145,7 @@ type SealedSecret struct {
 // EndpointState is whether deliveries to an endpoint are attempted.
 type EndpointState string
 
+// States of an endpoint.
 const (
 	EndpointEnabled  EndpointState = "enabled"
 	EndpointDisabled EndpointState = "disabled"
@@ -151,6 +154,7 @@ const (
 // Order is how the deliveries of one endpoint may run beside one another.
 type Order string
 
+// Orders.
 const (
 	OrderOrdered  Order = "ordered"  // one in flight, attempts start in log order
 	OrderParallel Order = "parallel" // up to MaxInFlight

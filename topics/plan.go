@@ -17,6 +17,7 @@ import (
 // Action is what applying a plan does to one topic.
 type Action string
 
+// Actions.
 const (
 	ActionNone   Action = "ok"     // it is as wanted
 	ActionCreate Action = "create" // it is missing
@@ -190,7 +191,7 @@ func (c Catalogue) await(ctx context.Context, adm *kadm.Client) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for created topics: %w", errors.Join(context.Cause(ctx), err))
-		case <-time.After(awaitEvery):
+		case <-time.After(awaitEvery): //nolint:forbidigo // asking a cluster is not the pure part
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (a *App) observe(ctx context.Context) (stop func(), err error) {
 		return nil, err
 	}
 	a.log.Info("metrics listen", obs.KeyAddr, server.Addr())
-	return func() {
+	return func() { //nolint:contextcheck // closing bounds itself
 		if err := server.Close(); err != nil {
 			a.log.Warn("stopping: the metrics listener was cut off", obs.KeyError, err)
 		}
@@ -118,7 +118,7 @@ func (a *App) verifyTopics(ctx context.Context) error {
 			return err
 		}
 		a.ready.Report("topics", err)
-		a.log.Warn("topics cannot be verified yet", "wait", wait, obs.KeyError, err)
+		a.log.Warn("topics cannot be verified yet", obs.KeyWait, wait, obs.KeyError, err)
 		select {
 		case <-ctx.Done():
 			return nil

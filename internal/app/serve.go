@@ -22,7 +22,7 @@ func Serve(ctx context.Context, cfg *config.Config, version string, stderr io.Wr
 	if err != nil {
 		return err
 	}
-	log.Info("starting", obs.KeyVersion, version, slog.Any("roles", cfg.Roles), slog.Any("brokers", cfg.Kafka.Brokers), "pid", os.Getpid())
+	log.Info("starting", obs.KeyVersion, version, obs.KeyRoles, cfg.Roles, obs.KeyBrokers, cfg.Kafka.Brokers, obs.KeyPID, os.Getpid())
 	return a.Run(ctx)
 }
 

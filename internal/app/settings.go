@@ -116,7 +116,7 @@ func parseKey(entry string) (api.Key, error) {
 // TopicOptions is what the wanted topic settings of a configuration depend on.
 func TopicOptions(c *config.Config) topics.Options {
 	return topics.Options{
-		ReplicationFactor: int16(c.Topics.Replication), //nolint:gosec // validated: -1 to 15
+		ReplicationFactor: int16(c.Topics.Replication),
 		LongestWait:       max(c.Retry.Lifetime, c.Retry.MaxRetryAfter), Window: c.Idempotency.Window,
 	}
 }

@@ -99,7 +99,7 @@ func (v *validator) kafka(k kafka.Config) {
 	if err == nil {
 		return
 	}
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // the joined error itself is wanted
+	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		v.bad("kafka", "%w", err)
 		return

@@ -30,7 +30,7 @@ const (
 	flakyFailures = 8
 	// replayRate is in deliveries per second.
 	replayRate = 200
-	secret     = "whsec_YmFybmFiYXMtZGVtby1zaWduaW5nLXNlY3JldC0wMQ=="
+	secret     = "whsec_YmFybmFiYXMtZGVtby1zaWduaW5nLXNlY3JldC0wMQ==" //nolint:gosec // of receivers that live for a minute
 )
 
 // demo is one run.
@@ -59,7 +59,7 @@ func Run(ctx context.Context, o Options) (err error) {
 		Options: o, ledger: &ledger{owner: map[string]string{}}, progress: newProgress(o.Err, o.TTY),
 		catalogue: topics.Catalogue{Prefix: "barnabas.", Partitions: 8, Tiers: []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}},
 	}
-	defer func() {
+	defer func() { //nolint:contextcheck // ctx may have ended; closing bounds itself
 		err = errors.Join(err, d.close())
 		if o.Keep || err != nil && !errors.Is(err, context.Canceled) {
 			fmt.Fprintf(o.Err, "The data and the process's log are in %s\n", dir)

@@ -22,6 +22,7 @@ type worker struct {
 	api        string // base URL
 	ready      string // URL of /readyz
 	token      string // of an admin
+	http       *http.Client
 	cmd        *exec.Cmd
 	ended      chan error // takes what the process ended with
 }
@@ -79,7 +80,7 @@ endpoints:
 `, broker, lifetime, apiAddr, sha256.Sum256([]byte(token)), metrics, base64.StdEncoding.EncodeToString(key[:]))
 	w := &worker{
 		executable: o.Executable, config: filepath.Join(dir, "barnabas.yaml"), logFile: filepath.Join(dir, "barnabas.log"),
-		token: token, api: "http://" + apiAddr, ready: "http://" + metrics + "/readyz",
+		http: &http.Client{Timeout: 2 * time.Second}, token: token, api: "http://" + apiAddr, ready: "http://" + metrics + "/readyz",
 	}
 	if err := os.WriteFile(w.config, []byte(config), 0o600); err != nil {
 		return nil, fmt.Errorf("write configuration: %w", err)
@@ -106,7 +107,7 @@ func (w *worker) start(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("ask whether it is ready: %w", err)
 		}
-		if resp, err := http.DefaultClient.Do(req); err == nil {
+		if resp, err := w.http.Do(req); err == nil {
 			_ = resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
 				return nil
@@ -128,7 +129,7 @@ func (w *worker) kill() error {
 	if err := w.cmd.Process.Kill(); err != nil {
 		return fmt.Errorf("kill: %w", err)
 	}
-	<-w.ended // "signal: killed" is what was wanted
+	_ = <-w.ended //nolint:staticcheck // "signal: killed" is what was wanted
 	w.cmd = nil
 	return nil
 }
@@ -149,7 +150,7 @@ func (w *worker) stop() error {
 		return nil
 	case <-time.After(15 * time.Second):
 		_ = w.cmd.Process.Kill()
-		<-w.ended
+		_ = <-w.ended //nolint:staticcheck // it was killed
 		return fmt.Errorf("barnabas did not stop within 15s, see %s", w.logFile)
 	}
 }

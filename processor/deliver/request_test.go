@@ -1,7 +1,6 @@
 package deliver_test
 
 import (
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -206,8 +205,11 @@ func custom(name, value string) func(*deliver.Request) {
 func TestValidateHeaders(t *testing.T) {
 	t.Parallel()
 	good := []schemas.Header{
-		{Key: "Authorization", Value: []byte("Bearer x.y-z_1/+=")}, {Key: "X-Api-Key", Value: []byte("k")},
-		{Key: "x-empty", Value: nil}, {Key: "X-Inner", Value: []byte("a b\tc")}, {Key: "Accept", Value: []byte("*/*")},
+		{Key: "Authorization", Value: []byte("Bearer x.y-z_1/+=")},
+		{Key: "X-Api-Key", Value: []byte("k")},
+		{Key: "x-empty", Value: nil},
+		{Key: "X-Inner", Value: []byte("a b\tc")},
+		{Key: "Accept", Value: []byte("*/*")},
 	}
 	require.NoError(t, deliver.ValidateHeaders(good))
 	require.NoError(t, deliver.ValidateHeaders(nil))
@@ -222,8 +224,10 @@ func TestValidateHeaders(t *testing.T) {
 		"1000 headers": make([]schemas.Header, 1000),
 		"twice":        {{Key: "X-A", Value: []byte("1")}, {Key: "x-a", Value: []byte("2")}},
 		"too much together": {
-			{Key: "A", Value: []byte(strings.Repeat("v", 4096))}, {Key: "B", Value: []byte(strings.Repeat("v", 4096))},
-			{Key: "C", Value: []byte(strings.Repeat("v", 4096))}, {Key: "D", Value: []byte(strings.Repeat("v", 4096))},
+			{Key: "A", Value: []byte(strings.Repeat("v", 4096))},
+			{Key: "B", Value: []byte(strings.Repeat("v", 4096))},
+			{Key: "C", Value: []byte(strings.Repeat("v", 4096))},
+			{Key: "D", Value: []byte(strings.Repeat("v", 4096))},
 		},
 	} {
 		err := deliver.ValidateHeaders(headers)
@@ -235,7 +239,7 @@ func TestValidateHeaders(t *testing.T) {
 	require.ErrorContains(t, err, "X-A")
 	require.ErrorContains(t, err, "Host", "all problems at once")
 	var joined interface{ Unwrap() []error }
-	require.True(t, errors.As(err, &joined))
+	require.ErrorAs(t, err, &joined)
 }
 
 // C-191: in any letter case.

@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -205,6 +204,6 @@ func overTLS(cert tls.Certificate, alpn []string, script func(n int, c net.Conn)
 func planted(t *testing.T, text string) {
 	t.Helper()
 	for _, secret := range []string{"PASSWORD", "TOKENPATH", "TOKENQ", "HEADERSECRET", string(key())} {
-		require.False(t, strings.Contains(text, secret), "a secret is in %q", text)
+		require.NotContains(t, text, secret, "a secret is in %q", text)
 	}
 }

@@ -2,7 +2,6 @@ package egress_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -132,20 +131,25 @@ func TestDialer_FallsBackOverAllAddresses(t *testing.T) {
 			[]string{"2606:4700::1", "8.8.8.8"}, map[string]string{"8.8.8.8": "ok"}, "8.8.8.8:443", 200 * time.Millisecond,
 		},
 		"refused A, good AAAA": {
-			[]string{"8.8.8.8", "2606:4700::1"}, map[string]string{"8.8.8.8": "refused", "2606:4700::1": "ok"},
+			[]string{"8.8.8.8", "2606:4700::1"},
+			map[string]string{"8.8.8.8": "refused", "2606:4700::1": "ok"},
 			"[2606:4700::1]:443", 0,
 		},
 		"four, only the last alive": {
-			[]string{"8.8.8.1", "8.8.8.2", "8.8.8.3", "8.8.8.4"}, map[string]string{"8.8.8.4": "ok"}, "8.8.8.4:443",
+			[]string{"8.8.8.1", "8.8.8.2", "8.8.8.3", "8.8.8.4"},
+			map[string]string{"8.8.8.4": "ok"},
+			"8.8.8.4:443",
 			600 * time.Millisecond,
 		},
 		"a broken family costs one head start": {
-			[]string{"2606:4700::1", "2606:4700::2", "2606:4700::3", "8.8.8.8"}, map[string]string{"8.8.8.8": "ok"},
+			[]string{"2606:4700::1", "2606:4700::2", "2606:4700::3", "8.8.8.8"},
+			map[string]string{"8.8.8.8": "ok"},
 			"8.8.8.8:443", 200 * time.Millisecond,
 		},
 		"unreachable family": {
 			[]string{"2606:4700::1", "2606:4700::2", "8.8.8.8"},
-			map[string]string{"2606:4700::1": "unreachable", "2606:4700::2": "unreachable", "8.8.8.8": "ok"}, "8.8.8.8:443", 0,
+			map[string]string{"2606:4700::1": "unreachable", "2606:4700::2": "unreachable", "8.8.8.8": "ok"},
+			"8.8.8.8:443", 0,
 		},
 	}
 	for name, c := range cases {
@@ -342,5 +346,5 @@ func TestDialer_BadConfigIsRefused(t *testing.T) {
 	_, err := egress.NewDialer(egress.Config{}, egress.Network{})
 	require.Error(t, err)
 	var none *egress.BlockedError
-	require.False(t, errors.As(err, &none))
+	require.NotErrorAs(t, err, &none)
 }

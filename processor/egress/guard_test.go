@@ -1,7 +1,6 @@
 package egress_test
 
 import (
-	"errors"
 	"net/netip"
 	"testing"
 
@@ -202,7 +201,7 @@ func FuzzGuard(f *testing.F) {
 		openErr, closedErr := all.Check(a), none.Check(a)
 		if openErr != nil {
 			require.Error(t, closedErr, "what everything does not open, nothing does")
-			require.True(t, errors.Is(openErr, egress.ErrBlocked))
+			require.ErrorIs(t, openErr, egress.ErrBlocked)
 		}
 		if a.Unmap().IsLoopback() || a.IsUnspecified() {
 			require.Error(t, openErr)

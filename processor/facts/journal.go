@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 	"github.com/barnabas-webhooks/barnabas/topics"
 )
@@ -33,7 +34,7 @@ func NewJournal(ctx context.Context, client *kgo.Client, catalogue topics.Catalo
 func (j *Journal) AppendClaim(partition int32, c *schemas.Claim, done func()) {
 	value, err := schemas.EncodeClaim(c)
 	if err != nil { // nothing of a claim can be unencodable; if it is, its event must wait visibly
-		j.log.Error("claim cannot be encoded, its event stays unsettled", "delivery_id", c.DeliveryID, "err", err)
+		j.log.Error("claim cannot be encoded, its event stays unsettled", obs.KeyDeliveryID, c.DeliveryID, obs.KeyError, err)
 		return
 	}
 	j.append(&kgo.Record{
@@ -46,7 +47,7 @@ func (j *Journal) AppendClaim(partition int32, c *schemas.Claim, done func()) {
 func (j *Journal) AppendBreaker(partition int32, t *schemas.BreakerTransition) {
 	value, err := schemas.EncodeBreakerTransition(t)
 	if err != nil {
-		j.log.Error("breaker transition cannot be encoded", "endpoint_id", t.EndpointID, "err", err)
+		j.log.Error("breaker transition cannot be encoded", obs.KeyEndpointID, t.EndpointID, obs.KeyError, err)
 		return
 	}
 	j.append(&kgo.Record{
@@ -62,7 +63,7 @@ func (j *Journal) append(r *kgo.Record, done func()) {
 			done()
 		case j.ctx.Err() != nil: // the process ends; the event is read again by its next owner
 		default:
-			j.log.Warn("fact not written, will be tried again", "topic", r.Topic, "partition", r.Partition, "wait", again, "err", err)
+			j.log.Warn("fact not written, will be tried again", obs.KeyTopic, r.Topic, obs.KeyPartition, r.Partition, obs.KeyWait, again, obs.KeyError, err)
 			time.AfterFunc(again, func() { j.append(r, done) })
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/processor/claim"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 	"github.com/barnabas-webhooks/barnabas/topics"
@@ -92,7 +93,7 @@ func (r *Restorer) Restore(ctx context.Context, units []int32, ready func(unit i
 			return fmt.Errorf("restore: %w", err)
 		}
 		fetches.EachError(func(topic string, partition int32, err error) {
-			r.Log.Warn("restore: fetch failed, it goes on", "topic", topic, "partition", partition, "err", err)
+			r.Log.Warn("restore: fetch failed, it goes on", obs.KeyTopic, topic, obs.KeyPartition, partition, obs.KeyError, err)
 		})
 		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 			for _, record := range p.Records {
@@ -141,5 +142,5 @@ func (r *Restorer) take(f *Facts, record *kgo.Record) {
 
 func (r *Restorer) passOver(record *kgo.Record, err error) {
 	r.Log.Error("restore: a fact cannot be read and is passed over",
-		"topic", record.Topic, "partition", record.Partition, "offset", record.Offset, "err", err)
+		obs.KeyTopic, record.Topic, obs.KeyPartition, record.Partition, obs.KeyOffset, record.Offset, obs.KeyError, err)
 }

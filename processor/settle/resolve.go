@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/processor/tracker"
 )
 
@@ -46,7 +47,7 @@ func (s *Settler) resolve(ctx context.Context, batches []*Batch) (committed bool
 				return committed, nil
 			}
 		}
-		s.log.Warn("the outcome of a transaction is not known yet", "tag", batches[0].Tag, "wait", wait, "err", err)
+		s.log.Warn("the outcome of a transaction is not known yet", obs.KeyTag, batches[0].Tag, obs.KeyWait, wait, obs.KeyError, err)
 		select {
 		case <-ctx.Done():
 			return false, fmt.Errorf("resolve transaction %s: %w", batches[0].Tag, err)

@@ -12,6 +12,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
 )
 
 // ErrNotOwner tells a unit that its batch was dropped unwritten: the unit is not
@@ -230,7 +232,7 @@ func (s *Settler) try(ctx context.Context, batches []*stuckBatch) error {
 		if trimmed := unwritable.outcome.Trim(); len(trimmed) > 0 {
 			unwritable.outcome.Records = trimmed
 		}
-		s.log.Error("record refused for good, its trimmed form is written instead", "err", unwritable.err)
+		s.log.Error("record refused for good, its trimmed form is written instead", obs.KeyError, unwritable.err)
 	}
 	if errors.As(err, &broken) {
 		err = errors.Join(err, s.reconnect())
@@ -268,11 +270,11 @@ func (s *Settler) postpone(b *stuckBatch, err error) {
 	}
 	b.tries++
 	ceiling := min(s.cfg.MaxBackoff, s.cfg.Beat<<min(b.tries, 16))
-	wait := time.Duration(rand.Int64N(int64(ceiling))) + 1
+	wait := time.Duration(rand.Int64N(int64(ceiling))) + 1 //nolint:gosec // jitter, no secret
 	b.notBefore = time.Now().Add(wait)
 	s.stuck = append(s.stuck, b)
 	s.log.Warn("settling failed, will be tried again",
-		"unit", b.Owner.Unit, "outcomes", len(b.Outcomes), "tries", b.tries, "wait", wait, "err", err)
+		obs.KeyUnit, b.Owner.Unit, obs.KeyOutcomes, len(b.Outcomes), obs.KeyTries, b.tries, obs.KeyWait, wait, obs.KeyError, err)
 }
 
 // stop answers what is left, so that no unit waits for a settler that has ended.

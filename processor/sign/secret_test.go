@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -97,7 +96,7 @@ func FuzzParseSecret(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		key, err := sign.ParseSecret(s)
 		if err != nil {
-			require.True(t, errors.Is(err, sign.ErrSecret))
+			require.ErrorIs(t, err, sign.ErrSecret)
 			return
 		}
 		require.GreaterOrEqual(t, len(key), sign.MinKeySize)

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/barnabas-webhooks/barnabas/dlq"
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/processor/claim"
 	"github.com/barnabas-webhooks/barnabas/processor/lane"
 	"github.com/barnabas-webhooks/barnabas/processor/metrics"
@@ -193,7 +194,7 @@ func (u *Unit) reroute(it *item, e *schemas.Event, d *schemas.Delivery, partitio
 	e.DeliveryID, e.Origin, e.AcceptedAt = d.ID, d.Origin, d.AcceptedAt
 	value, err := schemas.EncodeEvent(e)
 	if err != nil { // it was decoded a moment ago
-		u.Log.Error("event cannot be encoded", "delivery_id", d.ID, "err", err)
+		u.Log.Error("event cannot be encoded", obs.KeyDeliveryID, d.ID, obs.KeyError, err)
 	}
 	u.Metrics.Rerouted.Inc()
 	u.outcome(it, &kgo.Record{
@@ -206,7 +207,7 @@ func (u *Unit) reroute(it *item, e *schemas.Event, d *schemas.Delivery, partitio
 func (u *Unit) buryRaw(it *item, r *kgo.Record, reason error, now time.Time) {
 	at := schemas.Coordinates{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset}
 	letter := dlq.FromRaw(string(r.Key), r.Key, r.Value, headersOf(r), schemas.ReasonUndecodable, reason.Error(), at, now)
-	u.Log.Error("record cannot be read", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "err", reason)
+	u.Log.Error("record cannot be read", obs.KeyTopic, r.Topic, obs.KeyPartition, r.Partition, obs.KeyOffset, r.Offset, obs.KeyError, reason)
 	u.buryLetter(it, letter)
 }
 

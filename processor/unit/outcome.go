@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/barnabas-webhooks/barnabas/dlq"
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
 	"github.com/barnabas-webhooks/barnabas/retry"
 	"github.com/barnabas-webhooks/barnabas/schemas"
@@ -48,7 +49,7 @@ func reasonOf(decision *retry.Decision, d *schemas.Delivery) string {
 // bury gives up on a delivery.
 func (u *Unit) bury(it *item, reason, detail string, now time.Time, also ...*kgo.Record) {
 	at := schemas.Coordinates{Topic: it.stream.topic, Partition: u.owner.Unit, Offset: it.offset}
-	u.Log.Warn("dead letter", "delivery_id", it.delivery.ID, "endpoint_id", it.delivery.EndpointID, "reason", reason, "detail", detail)
+	u.Log.Warn("dead letter", obs.KeyDeliveryID, it.delivery.ID, obs.KeyEndpointID, it.delivery.EndpointID, obs.KeyReason, reason, obs.KeyDetail, detail)
 	u.buryLetter(it, dlq.FromDelivery(it.delivery, reason, detail, at, now), also...)
 }
 
@@ -59,7 +60,7 @@ func (u *Unit) buryLetter(it *item, letter *schemas.DeadLetter, also ...*kgo.Rec
 	u.Metrics.DeadLetters.WithLabelValues(letter.Reason).Inc()
 	record, err := dlq.Record(u.Catalogue.DLQ(), u.owner.Unit, letter)
 	if err != nil {
-		u.Log.Error("dead letter cannot be encoded, its source stays unsettled", "reason", letter.Reason, "err", err)
+		u.Log.Error("dead letter cannot be encoded, its source stays unsettled", obs.KeyReason, letter.Reason, obs.KeyError, err)
 		return
 	}
 	u.outcome(it, append(also, record)...)
@@ -72,8 +73,8 @@ func (u *Unit) refuse(it *item, c *schemas.Claim, now time.Time) {
 	if c.Verdict == schemas.VerdictConflict {
 		kind = schemas.AttemptConflict
 	}
-	u.Log.Info("event refused", "verdict", string(c.Verdict), "endpoint_id", d.EndpointID,
-		"delivery_id", d.ID, "owner_delivery_id", c.DeliveryID)
+	u.Log.Info("event refused", obs.KeyVerdict, string(c.Verdict), obs.KeyEndpointID, d.EndpointID,
+		obs.KeyDeliveryID, d.ID, obs.KeyOwnerDeliveryID, c.DeliveryID)
 	u.outcome(it, u.attempted(&schemas.Attempt{
 		Kind: kind, DeliveryID: d.ID, EndpointID: d.EndpointID, Tenant: d.Tenant, EventType: d.EventType, At: now,
 		Decision: string(c.Verdict), Source: d.Origin, OwnerDeliveryID: c.DeliveryID,
@@ -95,7 +96,7 @@ func (u *Unit) attemptRecord(it *item, res *deliver.Result, decision *retry.Deci
 func (u *Unit) attempted(a *schemas.Attempt) *kgo.Record {
 	value, err := schemas.EncodeAttempt(a)
 	if err != nil {
-		u.Log.Error("attempt cannot be encoded", "delivery_id", a.DeliveryID, "err", err)
+		u.Log.Error("attempt cannot be encoded", obs.KeyDeliveryID, a.DeliveryID, obs.KeyError, err)
 	}
 	return &kgo.Record{
 		Topic: u.Catalogue.Attempts(), Partition: u.owner.Unit, Key: []byte(a.EndpointID), Value: value,
@@ -118,12 +119,12 @@ func (u *Unit) trimmed(it *item) []*kgo.Record {
 	}
 	letter, err := dlq.Trim(letter, trimBytes)
 	if err != nil {
-		u.Log.Error("dead letter cannot be trimmed, its source stays unsettled", "err", err)
+		u.Log.Error("dead letter cannot be trimmed, its source stays unsettled", obs.KeyError, err)
 		return nil
 	}
 	record, err := dlq.Record(u.Catalogue.DLQ(), u.owner.Unit, letter)
 	if err != nil {
-		u.Log.Error("trimmed dead letter cannot be encoded, its source stays unsettled", "err", err)
+		u.Log.Error("trimmed dead letter cannot be encoded, its source stays unsettled", obs.KeyError, err)
 		return nil
 	}
 	return []*kgo.Record{record}

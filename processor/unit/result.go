@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
@@ -83,8 +84,8 @@ func (u *Unit) charge(l *endpointLane, ticket breaker.Ticket, c retry.Class, now
 		u.Metrics.BreakersOpen.Dec()
 	}
 	u.Metrics.BreakerChanges.WithLabelValues(string(t.To)).Inc()
-	u.Log.Info("breaker", "endpoint_id", l.id, "from", string(t.From), "to", string(t.To),
-		"trips", t.Trips, "open_until", t.OpenUntil, "reason", string(t.Reason))
+	u.Log.Info("breaker", obs.KeyEndpointID, l.id, obs.KeyFrom, string(t.From), obs.KeyTo, string(t.To),
+		obs.KeyTrips, t.Trips, obs.KeyOpenUntil, t.OpenUntil, obs.KeyReason, string(t.Reason))
 	u.Journal.AppendBreaker(u.owner.Unit, &schemas.BreakerTransition{
 		EndpointID: l.id, State: string(t.To), Trips: t.Trips, OpenUntil: t.OpenUntil, At: now, Reason: string(t.Reason),
 	})
@@ -138,7 +139,7 @@ func (u *Unit) report(it *item, res *deliver.Result, decision *retry.Decision) {
 		level = slog.LevelWarn
 	}
 	u.Log.Log(u.attempts, level, "attempt",
-		"delivery_id", d.ID, "endpoint_id", d.EndpointID, "tenant", d.Tenant, "event_type", d.EventType,
-		"attempt", d.Attempts, "replay", d.Replays, "class", string(res.Class), "status", res.Status,
-		"duration", res.Duration, "decision", string(decision.Kind), "due", decision.Due, "err", res.Error)
+		obs.KeyDeliveryID, d.ID, obs.KeyEndpointID, d.EndpointID, obs.KeyTenant, d.Tenant, obs.KeyEventType, d.EventType,
+		obs.KeyAttempt, d.Attempts, obs.KeyReplay, d.Replays, obs.KeyClass, string(res.Class), obs.KeyStatus, res.Status,
+		obs.KeyDuration, res.Duration, obs.KeyDecision, string(decision.Kind), obs.KeyDueAt, decision.Due, obs.KeyError, res.Error)
 }

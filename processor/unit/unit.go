@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/processor/claim"
 	"github.com/barnabas-webhooks/barnabas/processor/lane"
 	"github.com/barnabas-webhooks/barnabas/processor/settle"
@@ -70,7 +71,7 @@ type Unit struct {
 	settling settling
 	open     int // breakers that are not closed
 
-	attempts context.Context // ends when attempts must be cut off
+	attempts context.Context //nolint:containedctx // the unit's own life: ends when attempts must be cut off
 	cutOff   context.CancelCauseFunc
 }
 
@@ -166,6 +167,7 @@ func (u *Unit) Run() {
 				u.phase = ended
 				continue
 			}
+		case restoring, ended:
 		}
 		timer.Reset(u.untilNext(now))
 		select {
@@ -190,7 +192,7 @@ func (u *Unit) start() {
 	u.restored = nil
 	u.phase = running
 	close(u.started)
-	u.Log.Info("unit started", "unit", u.owner.Unit, "claims", u.arbiter.Len(), "breakers", len(u.facts))
+	u.Log.Info("unit started", obs.KeyUnit, u.owner.Unit, obs.KeyClaims, u.arbiter.Len(), obs.KeyBreakers, len(u.facts))
 	for _, s := range u.streams {
 		u.Intake.Resume(s.topic, u.owner.Unit)
 	}
@@ -227,6 +229,7 @@ func (u *Unit) untilNext(now time.Time) time.Duration {
 			earlier(s.next())
 		}
 		earlier(u.alarms.next())
+	case restoring, ended:
 	}
 	return max(next.Sub(now), 0)
 }

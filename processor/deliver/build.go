@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/barnabas-webhooks/barnabas/processor/egress"
@@ -17,8 +18,9 @@ import (
 )
 
 // maxResends bounds how often the transport may send a request's body again after the peer said that it did not
-// process it. Two allow for a GOAWAY and a full connection after it; a peer that answers so without end gets no more.
-const maxResends = 2
+// process it: net/http also takes a PROTOCOL_ERROR for that, which a peer may send after the fact. Three allow for a
+// GOAWAY and for full connections after it; a peer that answers so without end gets no more.
+const maxResends = 3
 
 // errResends ends the resending.
 var errResends = errors.New("the receiver refused the request on several connections without processing it")
@@ -54,18 +56,35 @@ func (s *Sender) setBody(req *http.Request, payload []byte) {
 		req.Body = http.NoBody // Content-Length: 0
 		return
 	}
-	fresh := func() io.ReadCloser { return io.NopCloser(bytes.NewReader(payload)) }
-	resends := 0 // GetBody is called by the request's own goroutine only
+	sends := new(atomic.Int64)
+	fresh := func() io.ReadCloser { return &body{payload: bytes.NewReader(payload), sends: sends, stats: &s.stats} }
 	req.Body = fresh()
 	req.ContentLength = int64(len(payload))
-	req.GetBody = func() (io.ReadCloser, error) {
-		if resends++; resends > maxResends {
-			return nil, errResends
-		}
-		s.stats.resends.Add(1)
-		return fresh(), nil
-	}
+	req.GetBody = func() (io.ReadCloser, error) { return fresh(), nil }
 }
+
+// body counts the sends that really begin: the transport asks for fresh bodies more often than it sends them.
+type body struct {
+	payload *bytes.Reader
+	sends   *atomic.Int64
+	stats   *counters
+	begun   bool // read by one goroutine at a time
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if !b.begun {
+		b.begun = true
+		switch n := b.sends.Add(1); {
+		case n > maxResends+1:
+			return 0, errResends
+		case n > 1:
+			b.stats.resends.Add(1)
+		}
+	}
+	return b.payload.Read(p)
+}
+
+func (b *body) Close() error { return nil }
 
 // header is the whole set, from one place for every attempt, so that a retry cannot lack what the first one had.
 func (s *Sender) header(r Request, now time.Time) (http.Header, error) {

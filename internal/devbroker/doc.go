@@ -16,8 +16,9 @@
 // Each is pinned by a test (limits_test.go): when one fails, kfake has changed
 // and the workaround can go.
 //
-//  1. A transaction that is open at kill -9 is undone at the next start, but a later
-//     one of the same transactional id is then hidden from read_committed readers.
+//  1. A transaction that is open at kill -9 is undone at the next start, but without a
+//     marker in the log: a reader cannot tell that it is past it, and a later
+//     transaction of the same id is hidden from read_committed readers.
 //     Users of transactions take a new id per boot.
 //  2. The end of a transaction is several writes: a marker per partition, then the
 //     group's offsets. A kill between them leaves part of the markers. Offsets come

@@ -8,6 +8,8 @@
 package balance
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"sort"
 
@@ -78,10 +80,12 @@ func (Balancer) Balance(b *kgo.ConsumerBalancer, partitions map[string]int32) kg
 		}
 		claims[member.MemberID] = c
 	})
-	var units int32
-	for _, n := range partitions {
-		units = max(units, n)
+	units, err := wholeUnits(b.MemberTopics(), partitions)
+	if err != nil {
+		b.SetError(err) // the members join again after a while
+		return nil
 	}
+	slices.Sort(ids) // whatever order they are told in
 	shares := Share(units, ids, claims)
 
 	// Cooperative: what is still with somebody else is given only once he has
@@ -90,15 +94,33 @@ func (Balancer) Balance(b *kgo.ConsumerBalancer, partitions map[string]int32) kg
 	holder := holders(claims)
 	for id, share := range shares {
 		member := &kmsg.JoinGroupResponseMember{MemberID: id}
-		for topic, n := range partitions {
+		for topic := range partitions {
 			for _, unit := range share {
-				if h, held := holder[unit]; unit < n && (!held || h == id) {
+				if h, held := holder[unit]; !held || h == id {
 					plan.AddPartition(member, topic, unit)
 				}
 			}
 		}
 	}
 	return plan
+}
+
+// wholeUnits is how many units have a partition in every topic. A topic that the
+// leader knows no partitions of is an error: a unit without it would never start,
+// and would not be given that topic's part later without being torn from the rest.
+func wholeUnits(topics map[string]struct{}, partitions map[string]int32) (int32, error) {
+	units := int32(math.MaxInt32)
+	for topic := range topics {
+		n := partitions[topic]
+		if n == 0 {
+			return 0, fmt.Errorf("balance: no partitions are known of topic %s", topic)
+		}
+		units = min(units, n)
+	}
+	if len(topics) == 0 {
+		return 0, nil
+	}
+	return units, nil
 }
 
 // Claim is what a member says it holds, as of which generation.
@@ -109,13 +131,18 @@ type Claim struct {
 
 // Share divides the units 0..n-1 among the members so that shares differ by one
 // at most, and as few units move as that allows. Members are served in the order
-// of ids; what a claim says beyond n is ignored.
+// of ids; what a claim says beyond n, or in the name of nobody in ids, is ignored.
 func Share(n int32, ids []string, claims map[string]Claim) map[string][]int32 {
 	shares := make(map[string][]int32, len(ids))
 	if len(ids) == 0 {
 		return shares
 	}
 	holder := holders(claims)
+	for unit, id := range holder {
+		if !slices.Contains(ids, id) {
+			delete(holder, unit)
+		}
+	}
 	for unit := range n {
 		if id, ok := holder[unit]; ok {
 			shares[id] = append(shares[id], unit)

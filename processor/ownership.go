@@ -125,7 +125,7 @@ func (o *ownership) assigned(_ context.Context, cl *kgo.Client, added map[string
 		u := unit.New(o.life, //nolint:contextcheck // the callback's context ends with the session, the unit does not
 			settle.Owner{Unit: n, Assignment: o.assignments}, o.shared)
 		o.units[n] = u
-		go u.Run()
+		go u.Run() //nolint:contextcheck // reading an event waits for nothing
 	}
 	o.shared.Metrics.Units.Set(float64(len(o.units)))
 	o.mu.Unlock()

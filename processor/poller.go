@@ -51,7 +51,7 @@ func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 			return errors.New("processor: the group's client was closed")
 		}
 		fetches.EachPartition(func(f kgo.FetchTopicPartition) {
-			p.handOver(f.Topic, f.Partition, f.Records)
+			p.handOver(f.Topic, f.Partition, f.Records) //nolint:contextcheck // reading an event waits for nothing
 		})
 		group.AllowRebalance() // after every poll, the empty and the failed ones too
 		fetches.EachError(func(topic string, partition int32, err error) {

@@ -19,7 +19,7 @@ type Reader struct {
 }
 
 // ReadEvent is [Reader.ReadEvent] of a Reader without a schema registry.
-func ReadEvent(key, value []byte, headers []Header) (Event, error) { //nolint:contextcheck // without a registry nothing waits
+func ReadEvent(key, value []byte, headers []Header) (Event, error) {
 	var r Reader
 	return r.ReadEvent(context.Background(), key, value, headers)
 }

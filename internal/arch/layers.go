@@ -29,10 +29,12 @@ type Layer struct {
 func Layers() []Layer {
 	nothing := []string{}
 	return []Layer{
-		{Name: "words", Packages: []Package{
+		{Name: "records", Packages: []Package{
 			{Path: "schemas", Only: nothing, Why: "what lies in Kafka for weeks must not depend on today's code"},
+		}},
+		{Name: "words", Packages: []Package{
 			{Path: "retry", Only: nothing, Why: "the policy is pure: it can be printed, drawn and tested by itself"},
-			{Path: "topics", Only: nothing, Why: "names and settings of topics; the CLI uses it without a processor"},
+			{Path: "topics", Only: []string{"schemas"}, Why: "names and settings of topics, sized by what records may hold; the CLI uses it without a processor"},
 			{Path: "internal/secret", Only: nothing, Why: "values that must not be shown"},
 			{Path: "internal/obs", Only: nothing, Why: "log keys, metrics and health: everybody may report"},
 		}},

@@ -7,5 +7,14 @@
 // written with and no registry is needed to read it. Only the events topic
 // takes anything else; see [ReadEvent].
 //
-// The package knows nothing of Kafka clients, of time or of chance: it is pure.
+// Files of this folder are named <record>.v<n>.avsc; the highest n is written, all
+// are read. A file that is released never changes: a change is a new file, and a
+// function that fills the struct from it, beside those of the older versions. The
+// golden files in testdata hold both to it.
+//
+// Times are milliseconds since 1970, UTC, and 0 is no time at all; times before which
+// something must not happen are rounded up. Durations are microseconds.
+//
+// The package knows nothing of Kafka clients and, but for [MintDeliveryID], of time or of
+// chance: it is pure.
 package schemas

@@ -1,0 +1,163 @@
+package schemas
+
+import (
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/linkedin/goavro/v2"
+)
+
+//go:embed *.avsc
+var schemaFiles embed.FS
+
+// maxSchemaBytes bounds a schema text that a registry hands in.
+const maxSchemaBytes = 256 << 10
+
+// schema is one version of one record's schema, ready to read and write with.
+type schema struct {
+	name  string // of its file, without .avsc: event.v1
+	codec *goavro.Codec
+	shape *shape
+}
+
+func (s *schema) fingerprint() uint64 { return s.codec.Rabin }
+
+// loadSchema compiles an embedded schema. Those are part of the program and
+// covered by tests, so a broken one is a panic.
+func loadSchema(name string) *schema {
+	text, err := schemaFiles.ReadFile(name + ".avsc")
+	if err != nil {
+		panic(fmt.Sprintf("schemas: %v", err))
+	}
+	plain, codec, err := compile(string(text))
+	if err != nil {
+		panic(fmt.Sprintf("schemas: %s: %v", name, err))
+	}
+	sh, err := newShape(plain, map[string]*shape{})
+	if err != nil {
+		panic(fmt.Sprintf("schemas: %s: %v", name, err))
+	}
+	return &schema{name: name, codec: codec, shape: sh}
+}
+
+// compile builds a goavro codec from a schema text after bringing it to plain
+// form, which it returns too. It survives texts that are not ours.
+//
+// The plain form is what Avro's fingerprint is defined on (Parsing Canonical
+// Form: primitives in their simple form, full names, no other attributes).
+// goavro's own leaves {"type":"long"} of a logical type standing, which gives
+// another fingerprint than Avro's other implementations compute.
+func compile(text string) (plain any, codec *goavro.Codec, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("schema not understood: %v", r)
+		}
+	}()
+	if len(text) > maxSchemaBytes {
+		return nil, nil, tooLarge("schema text", len(text), maxSchemaBytes)
+	}
+	var parsed any
+	if err := json.Unmarshal([]byte(text), &parsed); err != nil {
+		return nil, nil, fmt.Errorf("schema is not JSON: %w", err)
+	}
+	if plain, err = plainForm(parsed, ""); err != nil {
+		return nil, nil, err
+	}
+	b, err := json.Marshal(plain)
+	if err != nil {
+		return nil, nil, fmt.Errorf("write plain schema: %w", err)
+	}
+	if codec, err = goavro.NewCodec(string(b)); err != nil {
+		return nil, nil, fmt.Errorf("compile schema: %w", err)
+	}
+	return plain, codec, nil
+}
+
+func isPrimitive(name string) bool {
+	switch name {
+	case "null", "boolean", "int", "long", "float", "double", "bytes", "string":
+		return true
+	}
+	return false
+}
+
+func fullName(name, namespace string) string {
+	if namespace == "" || strings.Contains(name, ".") {
+		return name
+	}
+	return namespace + "." + name
+}
+
+func plainForm(x any, namespace string) (any, error) {
+	switch s := x.(type) {
+	case string:
+		if isPrimitive(s) {
+			return s, nil
+		}
+		return fullName(s, namespace), nil
+	case []any:
+		branches := make([]any, len(s))
+		for i, b := range s {
+			var err error
+			if branches[i], err = plainForm(b, namespace); err != nil {
+				return nil, err
+			}
+		}
+		return branches, nil
+	case map[string]any:
+		return plainObject(s, namespace)
+	}
+	return nil, fmt.Errorf("schema holds a %T where a type is wanted", x)
+}
+
+func plainObject(s map[string]any, namespace string) (any, error) {
+	kind, ok := s["type"].(string)
+	if !ok { // {"type": {"type": ...}}
+		return plainForm(s["type"], namespace)
+	}
+	if isPrimitive(kind) {
+		return kind, nil
+	}
+	name, _ := s["name"].(string)
+	if ns, ok := s["namespace"].(string); ok {
+		namespace = ns
+	}
+	name = fullName(name, namespace)
+	if i := strings.LastIndexByte(name, '.'); i >= 0 {
+		namespace = name[:i]
+	}
+	var err error
+	switch kind {
+	case "array", "map":
+		key := map[string]string{"array": "items", "map": "values"}[kind]
+		out := map[string]any{"type": kind}
+		out[key], err = plainForm(s[key], namespace)
+		return out, err
+	case "enum":
+		return map[string]any{"type": kind, "name": name, "symbols": s["symbols"]}, nil
+	case "fixed":
+		return map[string]any{"type": kind, "name": name, "size": s["size"]}, nil
+	case "record":
+		list, ok := s["fields"].([]any)
+		if !ok {
+			return nil, errors.New("record without fields")
+		}
+		fields := make([]any, len(list))
+		for i, f := range list {
+			field, ok := f.(map[string]any)
+			if !ok {
+				return nil, errors.New("record field is not an object")
+			}
+			t, err := plainForm(field["type"], namespace)
+			if err != nil {
+				return nil, err
+			}
+			fields[i] = map[string]any{"name": field["name"], "type": t}
+		}
+		return map[string]any{"type": kind, "name": name, "fields": fields}, nil
+	}
+	return fullName(kind, namespace), nil // {"type": "SomeNamedType"}
+}

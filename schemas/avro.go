@@ -13,8 +13,11 @@ import (
 //go:embed *.avsc
 var schemaFiles embed.FS
 
-// maxSchemaBytes bounds a schema text that a registry hands in.
-const maxSchemaBytes = 256 << 10
+// Bounds on a schema text that a registry hands in.
+const (
+	maxSchemaBytes = 256 << 10
+	maxSchemaDepth = 64 // types within types
+)
 
 // schema is one version of one record's schema, ready to read and write with.
 type schema struct {
@@ -63,7 +66,7 @@ func compile(text string) (plain any, codec *goavro.Codec, err error) {
 	if err := json.Unmarshal([]byte(text), &parsed); err != nil {
 		return nil, nil, fmt.Errorf("schema is not JSON: %w", err)
 	}
-	if plain, err = plainForm(parsed, ""); err != nil {
+	if plain, err = plainForm(parsed, "", maxSchemaDepth); err != nil {
 		return nil, nil, err
 	}
 	b, err := json.Marshal(plain)
@@ -91,7 +94,11 @@ func fullName(name, namespace string) string {
 	return namespace + "." + name
 }
 
-func plainForm(x any, namespace string) (any, error) {
+// plainForm brings a type to plain form; depth is how many types may be within it.
+func plainForm(x any, namespace string, depth int) (any, error) {
+	if depth == 0 {
+		return nil, fmt.Errorf("schema is nested deeper than %d types", maxSchemaDepth)
+	}
 	switch s := x.(type) {
 	case string:
 		if isPrimitive(s) {
@@ -102,21 +109,21 @@ func plainForm(x any, namespace string) (any, error) {
 		branches := make([]any, len(s))
 		for i, b := range s {
 			var err error
-			if branches[i], err = plainForm(b, namespace); err != nil {
+			if branches[i], err = plainForm(b, namespace, depth-1); err != nil {
 				return nil, err
 			}
 		}
 		return branches, nil
 	case map[string]any:
-		return plainObject(s, namespace)
+		return plainObject(s, namespace, depth)
 	}
 	return nil, fmt.Errorf("schema holds a %T where a type is wanted", x)
 }
 
-func plainObject(s map[string]any, namespace string) (any, error) {
+func plainObject(s map[string]any, namespace string, depth int) (any, error) {
 	kind, ok := s["type"].(string)
 	if !ok { // {"type": {"type": ...}}
-		return plainForm(s["type"], namespace)
+		return plainForm(s["type"], namespace, depth-1)
 	}
 	if isPrimitive(kind) {
 		return kind, nil
@@ -134,7 +141,7 @@ func plainObject(s map[string]any, namespace string) (any, error) {
 	case "array", "map":
 		key := map[string]string{"array": "items", "map": "values"}[kind]
 		out := map[string]any{"type": kind}
-		out[key], err = plainForm(s[key], namespace)
+		out[key], err = plainForm(s[key], namespace, depth-1)
 		return out, err
 	case "enum":
 		return map[string]any{"type": kind, "name": name, "symbols": s["symbols"]}, nil
@@ -151,7 +158,7 @@ func plainObject(s map[string]any, namespace string) (any, error) {
 			if !ok {
 				return nil, errors.New("record field is not an object")
 			}
-			t, err := plainForm(field["type"], namespace)
+			t, err := plainForm(field["type"], namespace, depth-1)
 			if err != nil {
 				return nil, err
 			}

@@ -137,7 +137,7 @@ func (s *shape) walkArray(b []byte) ([]byte, error) {
 			if _, b, err = varint(b); err != nil {
 				return nil, err
 			}
-			n = max(-n, 0) // the smallest number has no counterpart: it stays negative
+			n = max(-n, 0) // the smallest number has no counterpart and stays negative
 		}
 		if n == 0 || n > MaxItems-total {
 			return nil, fmt.Errorf("has more than %d items", MaxItems)

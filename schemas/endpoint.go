@@ -7,7 +7,7 @@ import (
 )
 
 // EncodeEndpoint writes an endpoint's configuration in Avro single-object
-// encoding. An empty State or Order is written as enabled or ordered;
+// encoding. An empty State or Order comes back as enabled or ordered;
 // durations are cut to microseconds. What an endpoint may say is for package
 // endpoint to check; this only keeps the record readable.
 func EncodeEndpoint(v *Endpoint) ([]byte, error) { return registry().endpoint.encode(v) }
@@ -103,6 +103,7 @@ func endpointV1(f fields) Endpoint {
 		CreatedAt:      f.time("created_at"),
 		UpdatedAt:      f.time("updated_at"),
 	}
+	e.State, e.Order = e.state(), e.order()
 	for _, s := range f.records("secrets") {
 		e.Secrets = append(e.Secrets, SealedSecret{
 			ID: s.text("id"), Ciphertext: s.bytes("ciphertext"),

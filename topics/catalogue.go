@@ -1,6 +1,11 @@
 package topics
 
-import "time"
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Catalogue names every topic of one Barnabas installation.
 type Catalogue struct {
@@ -9,26 +14,108 @@ type Catalogue struct {
 	Tiers      []time.Duration // ascending; topic names derive from them: 1m -> retry.1m
 }
 
-func (c Catalogue) Events() string      { return c.Prefix + "events" }
-func (c Catalogue) Replay() string      { return c.Prefix + "replay" }
-func (c Catalogue) Idempotency() string { return c.Prefix + "idempotency" }
-func (c Catalogue) Breakers() string    { return c.Prefix + "breakers" }
-func (c Catalogue) DLQ() string         { return c.Prefix + "dlq" }
-func (c Catalogue) DLQState() string    { return c.Prefix + "dlq.state" }
-func (c Catalogue) Attempts() string    { return c.Prefix + "attempts" }
-func (c Catalogue) Endpoints() string   { return c.Prefix + "endpoints" }
+// DefaultCatalogue is what is used where configuration says nothing else.
+func DefaultCatalogue() Catalogue {
+	return Catalogue{
+		Prefix:     "barnabas.",
+		Partitions: 64,
+		Tiers:      []time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour},
+	}
+}
+
+// maxPartitions is far above what one group can own sensibly; it catches a slip of the keyboard.
+const maxPartitions = 10_000
+
+// Kafka's rules for topic names: these characters, at most 249 of them.
+const (
+	nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	maxNameBytes   = 249
+)
+
+// Validate reports everything that is wrong with the catalogue: a prefix that
+// makes no topic name, partitions outside 1 to 10,000, no tiers, tiers that are not
+// ascending or not whole milliseconds. The zero Catalogue is not valid.
+func (c Catalogue) Validate() error {
+	var errs []error
+	if strings.Trim(c.Prefix, nameCharacters) != "" {
+		errs = append(errs, fmt.Errorf("prefix %q: only letters, digits, '.', '_' and '-' may stand in a topic name", c.Prefix))
+	}
+	if c.Partitions < 1 || c.Partitions > maxPartitions {
+		errs = append(errs, fmt.Errorf("partitions %d: must be 1 to %d", c.Partitions, maxPartitions))
+	}
+	if len(c.Tiers) == 0 {
+		errs = append(errs, errors.New("tiers: at least one is needed"))
+	}
+	last := time.Duration(0)
+	for _, tier := range c.Tiers {
+		if tier < time.Millisecond || tier%time.Millisecond != 0 {
+			errs = append(errs, fmt.Errorf("tiers: %s is not a whole number of milliseconds, at least one", tier))
+		} else if tier <= last {
+			errs = append(errs, fmt.Errorf("tiers: %s comes after %s; they must ascend", tier, last))
+		}
+		last = tier
+	}
+	for _, name := range c.All() {
+		if len(name) > maxNameBytes {
+			errs = append(errs, fmt.Errorf("prefix: makes topic names longer than %d characters", maxNameBytes))
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Catalogue) Events() string      { return c.Prefix + "events" }      // Events is where work comes in.
+func (c Catalogue) Replay() string      { return c.Prefix + "replay" }      // Replay holds dead letters that are fed in again.
+func (c Catalogue) Idempotency() string { return c.Prefix + "idempotency" } // Idempotency holds the claims of keys.
+func (c Catalogue) Breakers() string    { return c.Prefix + "breakers" }    // Breakers holds breaker transitions.
+func (c Catalogue) DLQ() string         { return c.Prefix + "dlq" }         // DLQ holds dead letters.
+func (c Catalogue) DLQState() string    { return c.Prefix + "dlq.state" }   // DLQState says which dead letters were replayed.
+func (c Catalogue) Attempts() string    { return c.Prefix + "attempts" }    // Attempts has one record for each attempt.
+func (c Catalogue) Endpoints() string   { return c.Prefix + "endpoints" }   // Endpoints is the table of endpoint configuration.
 
 // Tier is the topic of tier i (index into Tiers).
-func (c Catalogue) Tier(i int) string { panic("helper A") }
+func (c Catalogue) Tier(i int) string { return c.Prefix + "retry." + tierName(c.Tiers[i]) }
+
+// tierName is a duration in its shortest exact form: 1m, 1m30s, 6h, 200ms.
+func tierName(d time.Duration) string {
+	s := d.String() // 1h0m0s
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}
+
+// TierTopics lists the topics of the tiers, in ascending order of their waits.
+func (c Catalogue) TierTopics() []string {
+	names := make([]string, len(c.Tiers))
+	for i := range c.Tiers {
+		names[i] = c.Tier(i)
+	}
+	return names
+}
 
 // Consumed lists what the processor's group subscribes to: events, the tiers, replay.
-func (c Catalogue) Consumed() []string { panic("helper A") }
+func (c Catalogue) Consumed() []string {
+	return append(append([]string{c.Events()}, c.TierTopics()...), c.Replay())
+}
 
-// Partition is where Kafka's default partitioner puts a key: murmur2 mod n.
-func Partition(key string, n int) int32 { panic("helper A") }
+// Units lists the topics whose partition p together is unit p: all but Endpoints.
+func (c Catalogue) Units() []string {
+	return append(c.Consumed(), c.Idempotency(), c.Breakers(), c.DLQ(), c.DLQState(), c.Attempts())
+}
+
+// All lists every topic.
+func (c Catalogue) All() []string { return append(c.Units(), c.Endpoints()) }
 
 // Names of the record headers. They repeat what the value holds, for people
 // with kcat and for readers that must not decode a value to route it.
+//
+// On the events topic HeaderEventType means more: its presence says that the
+// value is the payload itself. A record of that topic whose value is an Avro Event
+// must not carry it; see schemas.ReadEvent.
 const (
 	HeaderEventType      = "event-type"
 	HeaderContentType    = "content-type"

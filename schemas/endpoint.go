@@ -18,11 +18,14 @@ func DecodeEndpoint(b []byte) (Endpoint, error) { return registry().endpoint.dec
 
 func (e *Endpoint) check() error {
 	var rate, lists error
-	if !(e.RatePerSecond >= 0) || math.IsInf(e.RatePerSecond, 0) { // NaN is not >= 0
+	if e.RatePerSecond < 0 || math.IsNaN(e.RatePerSecond) || math.IsInf(e.RatePerSecond, 0) {
 		rate = &FieldError{Field: "rate_per_second", Problem: "is not a number from 0 up"}
 	}
 	if max(len(e.Secrets), len(e.Headers), len(e.PermanentStatuses), len(e.RetryCaps)) > MaxItems {
-		lists = &FieldError{Field: "secrets, headers, permanent_statuses or retry_caps", Problem: fmt.Sprintf("has more than %d items", MaxItems)}
+		lists = &FieldError{
+			Field:   "secrets, headers, permanent_statuses or retry_caps",
+			Problem: fmt.Sprintf("has more than %d items", MaxItems),
+		}
 	}
 	return firstError(
 		checkName("id", e.ID),

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"unicode/utf8"
 )
 
@@ -114,8 +116,9 @@ func parseBody(b []byte, body *SendBody, texts map[string]*string) error {
 	encoded, isEncoded := values["payload_base64"]
 	delete(values, "payload")
 	delete(values, "payload_base64")
-	for name := range values {
-		return &FieldError{Field: fmt.Sprintf("%.64q", name), Problem: "is not a field of this body"}
+	if len(values) > 0 {
+		first := slices.Min(slices.Collect(maps.Keys(values)))
+		return &FieldError{Field: fmt.Sprintf("%.64q", first), Problem: "is not a field of this body"}
 	}
 	switch {
 	case isPlain == isEncoded:

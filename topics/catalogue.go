@@ -64,14 +64,29 @@ func (c Catalogue) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (c Catalogue) Events() string      { return c.Prefix + "events" }      // Events is where work comes in.
-func (c Catalogue) Replay() string      { return c.Prefix + "replay" }      // Replay holds dead letters that are fed in again.
-func (c Catalogue) Idempotency() string { return c.Prefix + "idempotency" } // Idempotency holds the claims of keys.
-func (c Catalogue) Breakers() string    { return c.Prefix + "breakers" }    // Breakers holds breaker transitions.
-func (c Catalogue) DLQ() string         { return c.Prefix + "dlq" }         // DLQ holds dead letters.
-func (c Catalogue) DLQState() string    { return c.Prefix + "dlq.state" }   // DLQState says which dead letters were replayed.
-func (c Catalogue) Attempts() string    { return c.Prefix + "attempts" }    // Attempts has one record for each attempt.
-func (c Catalogue) Endpoints() string   { return c.Prefix + "endpoints" }   // Endpoints is the table of endpoint configuration.
+// Events is where work comes in.
+func (c Catalogue) Events() string { return c.Prefix + "events" }
+
+// Replay holds dead letters that are fed in again.
+func (c Catalogue) Replay() string { return c.Prefix + "replay" }
+
+// Idempotency holds the claims of idempotency keys.
+func (c Catalogue) Idempotency() string { return c.Prefix + "idempotency" }
+
+// Breakers holds breaker transitions.
+func (c Catalogue) Breakers() string { return c.Prefix + "breakers" }
+
+// DLQ holds dead letters.
+func (c Catalogue) DLQ() string { return c.Prefix + "dlq" }
+
+// DLQState says which dead letters were replayed.
+func (c Catalogue) DLQState() string { return c.Prefix + "dlq.state" }
+
+// Attempts has one record for each attempt.
+func (c Catalogue) Attempts() string { return c.Prefix + "attempts" }
+
+// Endpoints is the table of endpoint configuration.
+func (c Catalogue) Endpoints() string { return c.Prefix + "endpoints" }
 
 // Tier is the topic of tier i (index into Tiers).
 func (c Catalogue) Tier(i int) string { return c.Prefix + "retry." + tierName(c.Tiers[i]) }

@@ -221,8 +221,8 @@ func because(message string) string {
 
 // WritePlan writes a plan as a table for people.
 func WritePlan(w io.Writer, d Diff) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "ACTION\tTOPIC\tPARTITIONS\tREPLICAS\tSETTINGS")
+	var table strings.Builder
+	table.WriteString("ACTION\tTOPIC\tPARTITIONS\tREPLICAS\tSETTINGS\n")
 	counts := map[Action]int{}
 	for _, t := range d.Topics {
 		counts[t.Action]++
@@ -231,16 +231,20 @@ func WritePlan(w io.Writer, d Diff) error {
 			replicas = "default"
 		}
 		lines := settingLines(t)
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%s\n", t.Action, t.Topic, t.Partitions, replicas, lines[0])
+		fmt.Fprintf(&table, "%s\t%s\t%d\t%s\t%s\n", t.Action, t.Topic, t.Partitions, replicas, lines[0])
 		for _, line := range lines[1:] {
-			fmt.Fprintf(tw, "\t\t\t\t%s\n", line)
+			fmt.Fprintf(&table, "\t\t\t\t%s\n", line)
 		}
 	}
-	if err := tw.Flush(); err != nil {
-		return fmt.Errorf("write plan: %w", err)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, err := io.WriteString(tw, table.String())
+	if err == nil {
+		err = tw.Flush()
 	}
-	_, err := fmt.Fprintf(w, "%d to create, %d to alter, %d refused, %d as wanted\n",
-		counts[ActionCreate], counts[ActionAlter], counts[ActionRefuse], counts[ActionNone])
+	if err == nil {
+		_, err = fmt.Fprintf(w, "%d to create, %d to alter, %d refused, %d as wanted\n",
+			counts[ActionCreate], counts[ActionAlter], counts[ActionRefuse], counts[ActionNone])
+	}
 	if err != nil {
 		return fmt.Errorf("write plan: %w", err)
 	}

@@ -160,6 +160,11 @@ func (t *Table) read(r *kgo.Record) *Endpoint {
 	if err != nil {
 		return &Endpoint{Endpoint: schemas.Endpoint{ID: id, State: schemas.EndpointEnabled}, Locked: err}
 	}
+	return t.unseal(rec)
+}
+
+// unseal opens the secrets of a record, and takes the record over.
+func (t *Table) unseal(rec schemas.Endpoint) *Endpoint {
 	// A handful of values repeat over all endpoints: keep one copy of each.
 	rec.Tenant = unique.Make(rec.Tenant).Value()
 	rec.DisabledReason = unique.Make(rec.DisabledReason).Value()
@@ -170,7 +175,7 @@ func (t *Table) read(r *kgo.Record) *Endpoint {
 		ep.Keys = make([]Key, 0, len(rec.Secrets))
 	}
 	for _, s := range rec.Secrets {
-		key, err := t.opts.Sealer.Open(id, s.Ciphertext)
+		key, err := t.opts.Sealer.Open(rec.ID, s.Ciphertext)
 		if err != nil {
 			ep.Locked = err
 			continue

@@ -59,17 +59,18 @@ func (t *Table) await(ctx context.Context, partition int32, offset int64) error 
 	}
 }
 
-// before returns what the version at offset replaced: the last one that was seen ahead of it, or the watch's base.
-// All versions of an id are in one partition.
-func (t *Table) before(w *watch, offset int64) sighting {
+// around returns the version at offset, and what it replaced: the last one seen ahead of it, or the watch's base.
+// All versions of an id that the table takes are in one partition, so offsets compare. It is false when the table
+// did not take the version.
+func (t *Table) around(w *watch, offset int64) (replaced, own sighting, ok bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	last := w.base
+	replaced = w.base
 	for _, s := range w.seen {
-		if s.offset >= offset {
-			break
+		if s.offset == offset {
+			return replaced, s, true
 		}
-		last = s
+		replaced = s
 	}
-	return last
+	return sighting{}, sighting{}, false
 }

@@ -121,7 +121,7 @@ func (r *Registry) Put(ctx context.Context, scope string, s Settings) (Saved, er
 		if cur == nil && r.opts.Table.Stats().Endpoints >= r.opts.MaxEndpoints {
 			return nil, ErrTooManyEndpoints
 		}
-		if cur != nil && s.Tenant != "" && cur.Tenant != s.Tenant {
+		if cur != nil && (s.MustBeNew || s.Tenant != "" && cur.Tenant != s.Tenant) {
 			return nil, ErrIDTaken
 		}
 		next := s.merge(cur, id, now)

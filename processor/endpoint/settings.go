@@ -27,6 +27,9 @@ const (
 	MaxTimeout          = 30 * time.Second // of one attempt
 )
 
+// ReasonOperator is why an endpoint is disabled when whoever did it gave no reason.
+const ReasonOperator = "by operator"
+
 // DefaultTenant owns what is saved by someone who belongs to no tenant and names none.
 const DefaultTenant = "default"
 
@@ -35,8 +38,9 @@ var (
 	tenantPattern = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 )
 
-// ValidID says whether a text may be an endpoint's id: 1 to 128 of the characters A-Z a-z 0-9 . _ : -
-func ValidID(id string) bool { return idPattern.MatchString(id) }
+// ValidID says whether a text may be an endpoint's id: 1 to 128 of the characters A-Z a-z 0-9 . _ : - and not "." or
+// "..", which no path of the API could name.
+func ValidID(id string) bool { return idPattern.MatchString(id) && strings.Trim(id, ".") != "" }
 
 // ValidTenant says whether a text may be a tenant's name: 1 to 64 of the characters A-Z a-z 0-9 . _ -
 func ValidTenant(name string) bool { return tenantPattern.MatchString(name) }
@@ -63,6 +67,8 @@ type Settings struct {
 	// Secret is a signing secret of the caller's own ("whsec_..."). It replaces the present ones at once, unless it
 	// is the newest already; rotate for an overlap. Empty: the present ones stay, or one is minted.
 	Secret Secret
+	// MustBeNew refuses to replace a present endpoint, with ErrIDTaken.
+	MustBeNew bool
 }
 
 // InvalidError lists everything that is wrong with what was to be saved. Its text may be shown to the caller:
@@ -194,7 +200,7 @@ func (s *Settings) merge(cur *Endpoint, id string, now time.Time) schemas.Endpoi
 		next.State = schemas.EndpointEnabled
 	}
 	if next.State == schemas.EndpointDisabled && next.DisabledReason == "" {
-		next.DisabledReason = "by operator"
+		next.DisabledReason = ReasonOperator
 	}
 	return next
 }

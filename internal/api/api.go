@@ -1,0 +1,170 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
+	"github.com/barnabas-webhooks/barnabas/schemas"
+	"github.com/barnabas-webhooks/barnabas/topics"
+)
+
+// Config is what an operator may set.
+type Config struct {
+	// Addr is what the server listens on, host:port. It is looked at to refuse an open API without keys.
+	Addr string
+	// Keys may call. None: loopback only, everybody is an admin.
+	Keys []Key
+	// MaxBodyBytes bounds a request body of POST /v1/deliveries; at most schemas.MaxSendBodyBytes, which is what holds
+	// the largest payload in base64. The payload's own limit is schemas.MaxPayloadBytes.
+	MaxBodyBytes int64
+	// MaxConcurrent bounds the requests that are handled at a time; more get 503.
+	MaxConcurrent int
+	// MaxBufferedBytes bounds the bodies held in memory at a time; more get 503. At least MaxBodyBytes.
+	MaxBufferedBytes int64
+	// ProduceTimeout is how long Kafka may take to make an event durable; then the answer is 503.
+	ProduceTimeout time.Duration
+	// VerdictTimeout is how long the verdict is waited for; then the answer is 202 "pending".
+	VerdictTimeout time.Duration
+	// RecentDeliveries is how many deliveries GET /v1/deliveries/{id} remembers, at about 500 bytes each.
+	RecentDeliveries int
+}
+
+// DefaultConfig has the defaults: 127.0.0.1:8080 without keys, bodies of 1.2 MiB, 256 requests and 64 MiB of bodies
+// at a time, 5 s for Kafka, 500 ms for the verdict, 50,000 deliveries remembered.
+func DefaultConfig() Config {
+	return Config{
+		Addr:             "127.0.0.1:8080",
+		MaxBodyBytes:     schemas.MaxSendBodyBytes,
+		MaxConcurrent:    256,
+		MaxBufferedBytes: 64 << 20,
+		ProduceTimeout:   5 * time.Second,
+		VerdictTimeout:   500 * time.Millisecond,
+		RecentDeliveries: 50_000,
+	}
+}
+
+// Validate reports all problems at once.
+func (c Config) Validate() error {
+	var problems []error
+	that := func(ok bool, format string, args ...any) {
+		if !ok {
+			problems = append(problems, fmt.Errorf("api: "+format, args...))
+		}
+	}
+	that(c.MaxBodyBytes >= 1<<10 && c.MaxBodyBytes <= schemas.MaxSendBodyBytes,
+		"max body is %d bytes; want 1024 to %d", c.MaxBodyBytes, schemas.MaxSendBodyBytes)
+	that(c.MaxConcurrent > 0, "max concurrent is %d; want at least 1", c.MaxConcurrent)
+	that(c.MaxBufferedBytes >= c.MaxBodyBytes, "max buffered is %d bytes, less than one body of %d", c.MaxBufferedBytes, c.MaxBodyBytes)
+	that(c.ProduceTimeout > 0 && c.ProduceTimeout <= time.Minute, "produce timeout is %s; want above 0 and at most 1m", c.ProduceTimeout)
+	that(c.VerdictTimeout >= 0 && c.VerdictTimeout <= 30*time.Second, "verdict timeout is %s; want 0 to 30s", c.VerdictTimeout)
+	that(c.RecentDeliveries > 0, "recent deliveries is %d; want at least 1", c.RecentDeliveries)
+	if _, err := newKeyring(c.Keys, c.Addr); err != nil {
+		problems = append(problems, err)
+	}
+	return errors.Join(problems...)
+}
+
+// Endpoints is the registry as the API uses it.
+type Endpoints interface {
+	Put(ctx context.Context, scope string, s endpoint.Settings) (endpoint.Saved, error)
+	Get(scope, id string) (*endpoint.Endpoint, error)
+	List(scope, after string, limit int) []*endpoint.Endpoint
+	Delete(ctx context.Context, scope, id string) error
+	SetState(ctx context.Context, scope, id string, state schemas.EndpointState, reason string) (*endpoint.Endpoint, error)
+	RotateSecret(ctx context.Context, scope, id string, r endpoint.Rotation) (endpoint.Saved, error)
+	EnsureForURL(ctx context.Context, tenant, url string) (*endpoint.Endpoint, error)
+}
+
+var _ Endpoints = (*endpoint.Registry)(nil)
+
+// Table is the endpoint table as the API uses it.
+type Table interface {
+	Get(id string) (*endpoint.Endpoint, bool)
+	Ready() bool
+}
+
+var _ Table = (*endpoint.Table)(nil)
+
+// Options is what an API needs. Logger and Metrics may be nil.
+type Options struct {
+	Config
+	Log       Log
+	Endpoints Endpoints
+	Table     Table
+	// Topics names the topics that Run follows.
+	Topics topics.Catalogue
+	// Client makes the Kafka client that Run follows topics with: the deployment's options, then the given ones.
+	Client func(more ...kgo.Opt) (*kgo.Client, error)
+	// Verdicts takes the arbiter's answers; nil: a new one. Run fills it from the topic.
+	Verdicts *Verdicts
+	Logger   *slog.Logger
+	Metrics  prometheus.Registerer
+}
+
+// API serves HTTP requests. Safe for concurrent use.
+type API struct {
+	opts     Options
+	log      *slog.Logger
+	keys     *keyring
+	verdicts *Verdicts
+	recent   *recentDeliveries
+	metrics  *metrics
+	slots    chan struct{}
+	bytes    *semaphore.Weighted
+	handler  http.Handler
+}
+
+// New checks the configuration and makes an API. It starts nothing: Run follows the topics, Server or Handler serve.
+func New(o Options) (*API, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	keys, err := newKeyring(o.Keys, o.Addr)
+	if err != nil {
+		return nil, err
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Verdicts == nil {
+		o.Verdicts = NewVerdicts()
+	}
+	a := &API{
+		opts: o, log: o.Logger, keys: keys, verdicts: o.Verdicts,
+		recent:  newRecentDeliveries(o.RecentDeliveries),
+		metrics: newMetrics(o.Metrics),
+		slots:   make(chan struct{}, o.MaxConcurrent),
+		bytes:   semaphore.NewWeighted(o.MaxBufferedBytes),
+	}
+	a.handler = a.routes()
+	return a, nil
+}
+
+// Handler serves everything below /v1/.
+func (a *API) Handler() http.Handler { return a.handler }
+
+// Run follows the idempotency and attempts topics until ctx ends, and returns nil then.
+func (a *API) Run(ctx context.Context) error { return a.runTail(ctx) }
+
+// Server makes an HTTP server with the API's time and size limits for a handler, which is a.Handler() or one that
+// holds it beside others.
+func Server(addr string, h http.Handler) *http.Server {
+	return &http.Server{
+		Addr:              addr,
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       30 * time.Second, // bounds who sends a body byte by byte, too
+		WriteTimeout:      60 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+	}
+}

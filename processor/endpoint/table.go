@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"slices"
@@ -153,7 +154,8 @@ func (t *Table) Stats() Stats {
 // read makes an endpoint of a record: with Locked set where that is as far as it goes.
 func (t *Table) read(r *kgo.Record) *Endpoint {
 	id := string(r.Key)
-	rec, err := schemas.DecodeEndpoint(r.Value)
+	// A copy, because the result points into it, and r.Value into the whole batch that was fetched.
+	rec, err := schemas.DecodeEndpoint(bytes.Clone(r.Value))
 	if err == nil && (rec.ID != id || id == "") {
 		err = &schemas.DecodeError{Record: "Endpoint", Err: ErrKeyMismatch}
 	}

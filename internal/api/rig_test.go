@@ -54,6 +54,7 @@ func keys() []api.Key {
 type rig struct {
 	t        *testing.T
 	cluster  *kfake.Cluster
+	addrs    []string // kept: a closed cluster does not tell any more
 	topics   topics.Catalogue
 	table    *endpoint.Table
 	registry *endpoint.Registry
@@ -67,7 +68,7 @@ func newRig(t *testing.T) *rig {
 	c, err := kfake.NewCluster(kfake.NumBrokers(1))
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
-	r := &rig{t: t, cluster: c, topics: topics.Catalogue{Prefix: "barnabas.", Partitions: partitions}}
+	r := &rig{t: t, cluster: c, addrs: c.ListenAddrs(), topics: topics.Catalogue{Prefix: "barnabas.", Partitions: partitions}}
 	for name, n := range map[string]int32{
 		r.topics.Events(): partitions, r.topics.Idempotency(): partitions, r.topics.Attempts(): partitions, r.topics.Endpoints(): 1,
 	} {
@@ -95,7 +96,7 @@ func newRig(t *testing.T) *rig {
 
 func (r *rig) dial(more ...kgo.Opt) (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{
-		kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.MetadataMinAge(10 * time.Millisecond), kgo.FetchMaxWait(100 * time.Millisecond),
+		kgo.SeedBrokers(r.addrs...), kgo.MetadataMinAge(10 * time.Millisecond), kgo.FetchMaxWait(100 * time.Millisecond),
 	}, more...)...)
 }
 

@@ -26,8 +26,8 @@ var (
 	ErrLocked = errors.New("endpoint: its present version cannot be read by this process")
 	// ErrTooManySecrets: so many secrets are in their overlap that no further one is allowed.
 	ErrTooManySecrets = errors.New("endpoint: too many active secrets")
-	// ErrTooManyEndpoints: the deployment's limit is reached.
-	ErrTooManyEndpoints = errors.New("endpoint: the deployment's limit of endpoints is reached")
+	// ErrTooManyEndpoints: the deployment's or the tenant's limit is reached.
+	ErrTooManyEndpoints = errors.New("endpoint: the limit of endpoints is reached")
 	// ErrUnavailable: the change may not have been saved; the same call may be made again.
 	ErrUnavailable = errors.New("endpoint: the change could not be saved now")
 )
@@ -37,7 +37,7 @@ const (
 	defaultMaxEndpoints = 250_000
 )
 
-// RegistryOptions is what a registry needs. All but the last three are required.
+// RegistryOptions is what a registry needs. All but the last four are required.
 type RegistryOptions struct {
 	// Table is where the present version is read and the own write is seen. It must run.
 	Table *Table
@@ -57,6 +57,8 @@ type RegistryOptions struct {
 	WriteTimeout time.Duration
 	// MaxEndpoints bounds how many endpoints there may be, over all tenants. 0: 250,000.
 	MaxEndpoints int
+	// MaxPerTenant bounds how many endpoints one tenant may have, also by sending to raw URLs. 0: MaxEndpoints.
+	MaxPerTenant int
 }
 
 // Registry changes endpoints. Safe for concurrent use.
@@ -83,6 +85,9 @@ func NewRegistry(opts RegistryOptions) *Registry {
 	}
 	if opts.MaxEndpoints <= 0 {
 		opts.MaxEndpoints = defaultMaxEndpoints
+	}
+	if opts.MaxPerTenant <= 0 {
+		opts.MaxPerTenant = opts.MaxEndpoints
 	}
 	log := opts.Logger
 	if log == nil {
@@ -118,13 +123,14 @@ func (r *Registry) Put(ctx context.Context, scope string, s Settings) (Saved, er
 	var saved Saved
 	saved.Endpoint, err = r.change(ctx, id, func(cur *Endpoint, now time.Time) (*schemas.Endpoint, error) {
 		saved.Created, saved.Secret = cur == nil, ""
-		if cur == nil && r.opts.Table.Stats().Endpoints >= r.opts.MaxEndpoints {
-			return nil, ErrTooManyEndpoints
-		}
 		if cur != nil && (s.MustBeNew || s.Tenant != "" && cur.Tenant != s.Tenant) {
 			return nil, ErrIDTaken
 		}
 		next := s.merge(cur, id, now)
+		// Two changes at once may pass the limit by one each: it bounds memory and is no promise to the byte.
+		if cur == nil && (r.opts.Table.Stats().Endpoints >= r.opts.MaxEndpoints || r.opts.Table.Count(next.Tenant) >= r.opts.MaxPerTenant) {
+			return nil, ErrTooManyEndpoints
+		}
 		var err error
 		saved.Secret, err = r.secretsFor(&next, cur, key, now)
 		return &next, err

@@ -465,18 +465,22 @@ func TestRegistry_MaxEndpoints(t *testing.T) {
 	c := cluster(t, 1)
 	table := ready(t, c, keyA)
 	o := options(t, c, table)
-	o.MaxEndpoints = 2
+	o.MaxEndpoints, o.MaxPerTenant = 3, 2
 	r := endpoint.NewRegistry(o)
-	for i := range 3 {
-		_, err := r.Put(t.Context(), "", endpoint.Settings{ID: fmt.Sprint("e", i), URL: "https://h.example/"})
-		if i < 2 {
-			require.NoError(t, err)
-		} else {
-			require.ErrorIs(t, err, endpoint.ErrTooManyEndpoints)
-		}
+	put := func(tenant, id string) error {
+		_, err := r.Put(t.Context(), tenant, endpoint.Settings{ID: id, URL: "https://h.example/"})
+		return err
 	}
-	_, err := r.Put(t.Context(), "", endpoint.Settings{ID: "e0", URL: "https://i.example/"})
-	require.NoError(t, err, "a present one may be replaced")
+	require.NoError(t, put("acme", "a1"))
+	require.NoError(t, put("acme", "a2"))
+	require.ErrorIs(t, put("acme", "a3"), endpoint.ErrTooManyEndpoints, "a tenant's limit")
+	_, err := r.EnsureForURL(t.Context(), "acme", "https://h.example/")
+	require.ErrorIs(t, err, endpoint.ErrTooManyEndpoints, "raw URLs count")
+	require.NoError(t, put("globex", "g1"))
+	require.ErrorIs(t, put("globex", "g2"), endpoint.ErrTooManyEndpoints, "the deployment's limit")
+	require.NoError(t, put("acme", "a1"), "a present one may be replaced")
+	require.NoError(t, r.Delete(t.Context(), "acme", "a2"))
+	require.NoError(t, put("acme", "a3"), "room is given back")
 }
 
 // With the broker gone, a change ends within its time with an error that says so (C-008's sibling).

@@ -52,8 +52,10 @@ type Table struct {
 	// changed is closed and replaced when applied moves.
 	changed chan struct{}
 	watches map[*watch]struct{}
-	stats   Stats
-	running bool
+	// perTenant counts live endpoints; stats the rest.
+	perTenant map[string]int
+	stats     Stats
+	running   bool
 }
 
 // version is where in the log an entry comes from.
@@ -86,7 +88,7 @@ func NewTable(opts TableOptions) *Table {
 		opts: opts, log: log,
 		ready: make(chan struct{}), changed: make(chan struct{}),
 		byID: map[string]entry{}, deleted: map[string]version{}, deletedOld: map[string]version{},
-		applied: map[int32]int64{}, watches: map[*watch]struct{}{},
+		applied: map[int32]int64{}, watches: map[*watch]struct{}{}, perTenant: map[string]int{},
 	}
 }
 
@@ -126,20 +128,11 @@ func (t *Table) List(tenant, after string, limit int) []*Endpoint {
 	return found
 }
 
-// Count says how many endpoints a tenant has (empty: all tenants).
+// Count says how many endpoints a tenant has.
 func (t *Table) Count(tenant string) int {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if tenant == "" {
-		return len(t.byID)
-	}
-	n := 0
-	for _, e := range t.byID {
-		if e.ep.Tenant == tenant {
-			n++
-		}
-	}
-	return n
+	return t.perTenant[tenant]
 }
 
 // Stats returns the current counts, without going through the table.
@@ -257,7 +250,11 @@ func (t *Table) put(id string, v version, ep *Endpoint) {
 	t.count(ep, +1)
 }
 
+// count adds n endpoints like ep to the counts.
 func (t *Table) count(ep *Endpoint, n int) {
+	if t.perTenant[ep.Tenant] += n; t.perTenant[ep.Tenant] == 0 {
+		delete(t.perTenant, ep.Tenant)
+	}
 	if !ep.Enabled() {
 		t.stats.Disabled += n
 	}

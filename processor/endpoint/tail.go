@@ -48,6 +48,7 @@ func (t *Table) Run(ctx context.Context) error {
 	defer cl.Close()
 
 	goals := t.goals(ctx, cl)
+	t.approach(ctx, cl, goals, false) // an empty topic is whole already
 	var failures backoff
 	for ctx.Err() == nil {
 		pollCtx, cancel := ctx, context.CancelFunc(func() {})

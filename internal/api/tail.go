@@ -8,7 +8,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
 
@@ -26,7 +25,7 @@ func (a *API) runTail(ctx context.Context) error {
 		return fmt.Errorf("api tail: %w", err)
 	}
 	defer cl.Close()
-	wait, lastLog := time.Duration(0), time.Time{}
+	var wait, lastLog = time.Duration(0), time.Time{}
 	for ctx.Err() == nil {
 		fetches := cl.PollFetches(ctx)
 		if fetches.IsClientClosed() {
@@ -40,7 +39,7 @@ func (a *API) runTail(ctx context.Context) error {
 		}
 		if time.Since(lastLog) > 10*time.Second {
 			lastLog = time.Now()
-			a.log.Warn("api_tail_read_failed", obs.KeyError, err)
+			a.log.Warn("api_tail_read_failed", "error", err)
 		}
 		wait = min(max(2*wait, 100*time.Millisecond), 5*time.Second)
 		select {
@@ -70,7 +69,7 @@ func (a *API) tailed(r *kgo.Record) {
 	}
 	if err != nil {
 		a.metrics.tailUndecodable.Inc()
-		a.log.Debug("api_tail_record_undecodable", obs.KeyTopic, r.Topic, obs.KeyPartition, r.Partition, obs.KeyOffset, r.Offset)
+		a.log.Debug("api_tail_record_undecodable", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset)
 	}
 }
 

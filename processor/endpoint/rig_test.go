@@ -3,6 +3,7 @@ package endpoint_test
 import (
 	"context"
 	"strings"
+
 	"testing"
 	"time"
 
@@ -67,7 +68,7 @@ func sealer(t *testing.T, key endpoint.Secret) *endpoint.Sealer {
 func start(t *testing.T, c *kfake.Cluster, key endpoint.Secret) *endpoint.Table {
 	t.Helper()
 	table := endpoint.NewTable(endpoint.TableOptions{Topic: topic, Client: dial(c), Sealer: sealer(t, key)})
-	ctx, cancel := context.WithCancel(t.Context())
+	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- table.Run(ctx) }()
 	t.Cleanup(func() {

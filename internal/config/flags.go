@@ -51,6 +51,17 @@ func BindFlags(fs *pflag.FlagSet, dev bool) {
 	}
 }
 
+// BindClientFlags adds --set and the flags that say where Kafka is and how topics
+// are called: for commands that only call Kafka.
+func BindClientFlags(fs *pflag.FlagSet) {
+	fs.StringArray(FlagSet, nil, "any setting, as `key=value`; may be repeated")
+	for _, s := range shorts(false) {
+		if s.Path == "kafka.brokers" || s.Path == "topics.prefix" {
+			fs.String(s.Flag, "", s.Usage+" (setting "+s.Path+")")
+		}
+	}
+}
+
 // flags reads what was given on the command line.
 func (l *loader) flags(fs *pflag.FlagSet) {
 	found := make(values)

@@ -36,6 +36,7 @@ func (e *KeyError) Unwrap() error { return e.Err }
 // Source says where settings come from.
 type Source struct {
 	Dev     bool           // for barnabas dev: its defaults and its rules
+	Client  bool           // for a command that only calls Kafka: what a process must have is not asked for
 	File    string         // path of a YAML file; empty: none
 	Environ []string       // as of os.Environ
 	Flags   *pflag.FlagSet // with the flags of BindFlags; nil: none
@@ -60,7 +61,7 @@ func Load(s Source) (*Config, error) {
 	if len(l.errs) > 0 {
 		return nil, errors.Join(l.errs...)
 	}
-	if err := conf.validate(s.Dev, l.origin); err != nil {
+	if err := conf.validate(s, l.origin); err != nil {
 		return nil, err
 	}
 	return &conf, nil

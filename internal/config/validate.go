@@ -35,12 +35,14 @@ func (c *Config) Validate() error {
 }
 
 // validate is Validate and the rules of one command; origin tells where keys came from.
-func (c *Config) validate(dev bool, origin map[string]string) error {
+func (c *Config) validate(s Source, origin map[string]string) error {
 	v := &validator{origin: origin}
 	v.common(c)
-	if dev {
+	switch {
+	case s.Client:
+	case s.Dev:
 		v.dev(c)
-	} else {
+	default:
 		v.serve(c)
 	}
 	return errors.Join(v.errs...)

@@ -1,0 +1,38 @@
+// Barnabas is an outbound webhook dispatcher on Kafka: services hand it events,
+// it gets signed POSTs to receivers. This is its one binary; see NewRoot for the
+// commands and exit.go for the exit codes.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/barnabas-webhooks/barnabas/internal/app"
+	"github.com/barnabas-webhooks/barnabas/internal/demo"
+)
+
+// version is stamped by release builds: -ldflags "-X main.version=v1.2.3".
+var version string //nolint:gochecknoglobals // the linker can only set a variable
+
+func main() {
+	// As PID 1 of a container a signal without a handler is ignored, so there must be one (C-230).
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	go func() {
+		sig := <-signals
+		cancel(&SignalError{Signal: sig})
+		sig = <-signals // impatient: what is under way is given up
+		fmt.Fprintf(os.Stderr, "second %s: exit at once\n", sig)
+		os.Exit(ExitInterrupted)
+	}()
+	code := Execute(ctx, Deps{
+		Serve: app.Serve, Dev: app.Dev, Check: app.Check, Demo: demo.Run,
+		Version: version, Environ: os.Environ(),
+		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
+	}, os.Args[1:])
+	os.Exit(code)
+}

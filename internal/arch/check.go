@@ -126,17 +126,12 @@ func find(layers []Layer, pkg string) (place, bool) {
 // refuses says why a file of package from, which stands at p, may not import package to; empty: it may.
 func (p place) refuses(layers []Layer, from, to string, isTest bool) string {
 	target, ok := find(layers, to)
-	if from == to || !ok { // A package's own tests; a target without a place is reported where it lies.
+	// A target without a place is reported where it lies. Tests lie outside of their package and may use what is above it,
+	// to show that both fit: nothing that ships comes to depend on it.
+	if from == to || !ok || isTest {
 		return ""
 	}
 	own, other := layers[p.level], layers[target.level]
-	if isTest {
-		// A test may use what its package may, its neighbours, and what is there for tests.
-		if target.level <= p.level || other.TestsOnly {
-			return ""
-		}
-		return fmt.Sprintf("not even in a test, layer %q lies above %q (a test of both belongs into test/)", other.Name, own.Name)
-	}
 	switch {
 	case other.TestsOnly && !own.TestsOnly:
 		return "it is for tests only"

@@ -1,6 +1,7 @@
 // Package arch holds the project's import rules: which package may know which.
 //
 //	words      what is written to Kafka, the policy, and what everybody says or hides
+//	catalogue  the topics
 //	parts      one concern of a delivery each; none knows another
 //	joined     parts that need another part
 //	attempt    one attempt; facts restored; dead letters

@@ -34,9 +34,11 @@ func Layers() []Layer {
 		}},
 		{Name: "words", Packages: []Package{
 			{Path: "retry", Only: nothing, Why: "the policy is pure: it can be printed, drawn and tested by itself"},
-			{Path: "topics", Only: []string{"schemas"}, Why: "names and settings of topics, sized by what records may hold; the CLI uses it without a processor"},
 			{Path: "internal/secret", Only: nothing, Why: "values that must not be shown"},
 			{Path: "internal/obs", Only: nothing, Why: "log keys, metrics and health: everybody may report"},
+		}},
+		{Name: "catalogue", Packages: []Package{
+			{Path: "topics", Only: []string{"schemas"}, Why: "names and settings of topics, with the records' limits; the CLI uses it without a processor"},
 		}},
 		{Name: "parts", Packages: []Package{
 			{Path: "processor/sign", Only: nothing, Why: "signatures are checked against other people's code, so they stand alone"},

@@ -17,6 +17,7 @@ import (
 // Action is what applying a plan does to one topic.
 type Action string
 
+// Actions.
 const (
 	ActionNone   Action = "ok"     // it is as wanted
 	ActionCreate Action = "create" // it is missing
@@ -152,6 +153,25 @@ func Apply(ctx context.Context, adm *kadm.Client, c Catalogue, o Options) (Diff,
 	return d, c.await(ctx, adm)
 }
 
+// CreateMissing creates the topics that are not there and changes none that is:
+// what a process may do at start where it is told to. Verify judges the others.
+func CreateMissing(ctx context.Context, adm *kadm.Client, c Catalogue, o Options) error {
+	d, err := Plan(ctx, adm, c, o)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, t := range d.Topics {
+		if t.Action == ActionCreate {
+			errs = append(errs, create(ctx, adm, t))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return c.await(ctx, adm)
+}
+
 // How long, and how often, Apply looks for what it has made.
 const (
 	awaitFor   = 10 * time.Second
@@ -171,7 +191,7 @@ func (c Catalogue) await(ctx context.Context, adm *kadm.Client) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for created topics: %w", errors.Join(context.Cause(ctx), err))
-		case <-time.After(awaitEvery):
+		case <-time.After(awaitEvery): //nolint:forbidigo // asking a cluster is not the pure part
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
 
@@ -68,7 +69,7 @@ func (r *Registry) change(ctx context.Context, id string, op operation) (*Endpoi
 		}
 		if err := r.opts.Table.await(ctx, partition, offset); err != nil {
 			// It is saved, and what it replaced is not known. Later changes by this process wait for it first.
-			r.log.Warn("endpoint_write_not_seen_yet", "endpoint_id", id, "error", err)
+			r.log.Warn("endpoint_write_not_seen_yet", obs.KeyEndpointID, id, obs.KeyError, err)
 			return r.asEndpoint(next), nil
 		}
 		replaced, own, ok := r.opts.Table.around(w, offset)
@@ -103,7 +104,7 @@ func (r *Registry) restore(ctx context.Context, id string, ep *Endpoint) {
 		rec = &ep.Endpoint
 	}
 	if _, _, err := r.produce(ctx, id, rec); err != nil {
-		r.log.Error("endpoint_restore_failed", "endpoint_id", id, "error", err)
+		r.log.Error("endpoint_restore_failed", obs.KeyEndpointID, id, obs.KeyError, err)
 	}
 }
 

@@ -71,7 +71,7 @@ func (e *Endpoint) Format(f fmt.State, _ rune) { fmt.Fprintf(f, "endpoint %q", e
 
 // LogValue keeps secrets, and the path and query of the URL, out of logs.
 func (e *Endpoint) LogValue() slog.Value {
-	return slog.GroupValue(slog.String("id", e.ID), slog.String("state", string(e.State)))
+	return slog.GroupValue(slog.String(obs.KeyEndpointID, e.ID), slog.String(obs.KeyState, string(e.State)))
 }
 
 // Format prints ***, whatever the verb.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
 
@@ -192,8 +193,8 @@ func (t *Table) apply(r *kgo.Record) {
 	if ep != nil && ep.Locked != nil {
 		undecodable = !errors.Is(ep.Locked, ErrUnseal)
 		if n, ok := t.limiter.allow(); ok {
-			t.log.Error("endpoint_record_unusable", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset,
-				"error", ep.Locked, "not_logged", n)
+			t.log.Error("endpoint_record_unusable", obs.KeyTopic, r.Topic, obs.KeyPartition, r.Partition, obs.KeyOffset, r.Offset,
+				obs.KeyError, ep.Locked, obs.KeySuppressed, n)
 		}
 	}
 

@@ -10,6 +10,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
 )
 
 const (
@@ -63,7 +65,7 @@ func (t *Table) Run(ctx context.Context) error {
 		n := fetches.NumRecords()
 		if err := fetchError(fetches); err != nil && n == 0 {
 			if skipped, ok := t.limiter.allow(); ok {
-				t.log.Warn("endpoint_table_read_failed", "topic", t.opts.Topic, "error", err, "not_logged", skipped)
+				t.log.Warn("endpoint_table_read_failed", obs.KeyTopic, t.opts.Topic, obs.KeyError, err, obs.KeySuppressed, skipped)
 			}
 			failures.sleep(ctx)
 		} else if n > 0 {
@@ -115,7 +117,7 @@ func (t *Table) goals(ctx context.Context, cl *kgo.Client) map[int32]int64 {
 			return nil
 		}
 		if skipped, ok := t.limiter.allow(); ok {
-			t.log.Warn("endpoint_table_waits", "topic", t.opts.Topic, "error", err, "not_logged", skipped)
+			t.log.Warn("endpoint_table_waits", obs.KeyTopic, t.opts.Topic, obs.KeyError, err, obs.KeySuppressed, skipped)
 		}
 		failures.sleep(ctx)
 	}
@@ -186,8 +188,8 @@ func (t *Table) approach(ctx context.Context, cl *kgo.Client, goals map[int32]in
 		empty, err := emptyBetween(ctx, cl, t.opts.Topic, p, at, end)
 		if err != nil && ctx.Err() == nil {
 			if skipped, ok := t.limiter.allow(); ok {
-				t.log.Warn("endpoint_table_probe_failed", "topic", t.opts.Topic, "partition", p, "error", err,
-					"not_logged", skipped)
+				t.log.Warn("endpoint_table_probe_failed", obs.KeyTopic, t.opts.Topic, obs.KeyPartition, p, obs.KeyError, err,
+					obs.KeySuppressed, skipped)
 			}
 		}
 		if empty {

@@ -87,7 +87,7 @@ func TestAttempt_OddAnswers(t *testing.T) {
 		"headers over 64 KiB":      {"HTTP/1.1 200 OK\r\nX-Long: " + strings.Repeat("x", 70<<10) + "\r\n\r\n", retry.InvalidResponse, 0},
 	} {
 		addr := raw(t, answering(c.answer))
-		r := newRig(t, options{deliver: short})
+		r := newRig(t, options{})
 		res := r.Attempt(t.Context(), request("http://"+addr))
 		require.Equal(t, c.want, res.Class, "%s: %s", name, res.Error)
 		require.Equal(t, c.status, res.Status, name)
@@ -121,22 +121,25 @@ func TestAttempt_BodiesWithoutEnd(t *testing.T) {
 		"dripping 200": {200, retry.OK, drip, 1},
 		"dripping 500": {500, retry.HTTP5xx, drip, 1},
 	} {
-		var sent atomic.Int64
-		addr := raw(t, func(_ int, conn net.Conn) {
-			if _, _, err := readRequest(bufio.NewReader(conn)); err != nil {
-				return
-			}
-			conn = &metered{Conn: conn, written: &sent}
-			_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d X\r\nTransfer-Encoding: chunked\r\n\r\n", c.status)
-			c.body(conn)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var sent atomic.Int64
+			addr := raw(t, func(_ int, conn net.Conn) {
+				if _, _, err := readRequest(bufio.NewReader(conn)); err != nil {
+					return
+				}
+				conn = &metered{Conn: conn, written: &sent}
+				_, _ = fmt.Fprintf(conn, "HTTP/1.1 %d X\r\nTransfer-Encoding: chunked\r\n\r\n", c.status)
+				c.body(conn)
+			})
+			r := newRig(t, options{deliver: short})
+			res := r.Attempt(t.Context(), request("http://"+addr))
+			require.Equal(t, c.want, res.Class, res.Error)
+			require.Equal(t, c.status, res.Status)
+			require.Len(t, res.Excerpt, c.kept)
+			require.EqualValues(t, 1, r.Stats().BodiesCut)
+			require.Less(t, sent.Load(), int64(16<<20), "socket buffers at most")
 		})
-		r := newRig(t, options{deliver: short})
-		res := r.Attempt(t.Context(), request("http://"+addr))
-		require.Equal(t, c.want, res.Class, name)
-		require.Equal(t, c.status, res.Status, name)
-		require.Len(t, res.Excerpt, c.kept, name)
-		require.EqualValues(t, 1, r.Stats().BodiesCut, name)
-		require.Less(t, sent.Load(), int64(16<<20), "%s: socket buffers at most", name)
 	}
 }
 

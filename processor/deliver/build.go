@@ -18,9 +18,10 @@ import (
 )
 
 // maxResends bounds how often the transport may send a request's body again after the peer said that it did not
-// process it: net/http also takes a PROTOCOL_ERROR for that, which a peer may send after the fact. Three allow for a
-// GOAWAY and for full connections after it; a peer that answers so without end gets no more.
-const maxResends = 3
+// process it. net/http's own bound of about as many starts anew with each connection, so that a peer which goes away
+// from every one would be hammered until the attempt's time is up. It takes this many because a receiver of few
+// streams refuses those of a burst that began before its SETTINGS came, several connections in a row.
+const maxResends = 6
 
 // errResends ends the resending.
 var errResends = errors.New("the receiver refused the request on several connections without processing it")

@@ -211,18 +211,18 @@ func TestAttempt_ConnectionsAge(t *testing.T) {
 		"retired pools close what they had")
 }
 
-// C-055: after a receiver died in mid-connection, the next attempt succeeds by itself.
+// C-055: after a receiver died in mid-connection, the next attempt after its return succeeds by itself.
 func TestAttempt_RecoversAfterACut(t *testing.T) {
 	t.Parallel()
-	var die atomic.Bool
+	var dead atomic.Bool
 	addr := raw(t, func(_ int, c net.Conn) {
 		br := bufio.NewReader(c)
 		for {
-			if die.Load() {
-				reset(0, c)
+			if _, _, err := readRequest(br); err != nil {
 				return
 			}
-			if _, _, err := readRequest(br); err != nil {
+			if dead.Load() {
+				_ = c.(*net.TCPConn).SetLinger(0)
 				return
 			}
 			_, _ = io.WriteString(c, okAnswer)
@@ -231,12 +231,14 @@ func TestAttempt_RecoversAfterACut(t *testing.T) {
 	r := newRig(t, options{})
 	req := request("http://" + addr)
 	require.Equal(t, retry.OK, r.Attempt(t.Context(), req).Class)
-	die.Store(true)
-	require.Equal(t, retry.OK, r.Attempt(t.Context(), req).Class, "the kept connection serves one more")
-	res := r.Attempt(t.Context(), req)
-	require.Equal(t, retry.Reset, res.Class, res.Error)
-	die.Store(false)
-	require.Eventually(t, func() bool { return r.Attempt(t.Context(), req).Class == retry.OK }, 5*time.Second, time.Millisecond)
+	dead.Store(true)
+	for _, stale := range []bool{true, false} { // on the kept connection, then on a new one
+		res := r.Attempt(t.Context(), req)
+		require.Equal(t, retry.Reset, res.Class, res.Error)
+		require.Equal(t, stale, res.Stale)
+	}
+	dead.Store(false)
+	require.Equal(t, retry.OK, r.Attempt(t.Context(), req).Class)
 }
 
 // wrapped is an error wrapper of others, with nothing but Unwrap.
@@ -316,10 +318,10 @@ func TestAttempt_TotalLimit(t *testing.T) {
 	t.Parallel()
 	addr := raw(t, silent)
 	for name, change := range map[string]func(*deliver.Config, *deliver.Request){
-		"deployment's": func(c *deliver.Config, _ *deliver.Request) { c.Timeout = 50 * time.Millisecond },
-		"endpoint's":   func(_ *deliver.Config, r *deliver.Request) { r.Endpoint.Timeout = 50 * time.Millisecond },
+		"deployment's": func(c *deliver.Config, _ *deliver.Request) { c.Timeout = 300 * time.Millisecond },
+		"endpoint's":   func(_ *deliver.Config, r *deliver.Request) { r.Endpoint.Timeout = 300 * time.Millisecond },
 		"capped": func(c *deliver.Config, r *deliver.Request) {
-			c.Timeout, c.TLSTimeout, c.HeaderTimeout, c.MaxTimeout = 50*time.Millisecond, time.Millisecond, 50*time.Millisecond, 50*time.Millisecond
+			c.Timeout, c.TLSTimeout, c.HeaderTimeout, c.MaxTimeout = 300*time.Millisecond, time.Millisecond, 300*time.Millisecond, 300*time.Millisecond
 			r.Endpoint.Timeout = time.Hour
 		},
 	} {
@@ -327,7 +329,7 @@ func TestAttempt_TotalLimit(t *testing.T) {
 		r := newRig(t, options{deliver: func(c *deliver.Config) { change(c, &req) }})
 		res := r.Attempt(t.Context(), req)
 		require.Equal(t, retry.Timeout, res.Class, name)
-		require.Equal(t, "time ran out while waiting for the answer", res.Error, name)
+		require.Contains(t, res.Error, "time ran out while", name)
 		require.True(t, res.Sent, name)
 	}
 }

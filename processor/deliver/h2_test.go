@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/barnabas-webhooks/barnabas/processor/deliver"
 	"github.com/barnabas-webhooks/barnabas/retry"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
@@ -149,7 +150,7 @@ func TestAttempt_HTTP2Refusals(t *testing.T) {
 			p.next(false)
 			whole()
 			p.goAway(0)
-		}, retry.Reset, 4},
+		}, retry.Reset, 7},
 		"protocol error for ever": {func(_ int, p *h2peer, whole func()) {
 			for {
 				stream := p.next(false)
@@ -159,7 +160,7 @@ func TestAttempt_HTTP2Refusals(t *testing.T) {
 				whole()
 				p.rst(stream, codeProtocol)
 			}
-		}, retry.Reset, 4},
+		}, retry.Reset, 7},
 		"cancels the stream": {func(_ int, p *h2peer, whole func()) {
 			stream := p.next(false)
 			whole()
@@ -221,13 +222,13 @@ func TestAttempt_HTTP2OneStreamAtATime(t *testing.T) {
 	url, ca := h2server(t, 1, got.ServeHTTP)
 	r := newRig(t, options{deliver: trusting(ca)})
 	var wg sync.WaitGroup
-	results := make([]retry.Class, 20)
+	results := make([]deliver.Result, 20)
 	for i := range results {
-		wg.Go(func() { results[i] = r.Attempt(t.Context(), request(url)).Class })
+		wg.Go(func() { results[i] = r.Attempt(t.Context(), request(url)) })
 	}
 	wg.Wait()
-	for _, class := range results {
-		require.Equal(t, retry.OK, class)
+	for _, res := range results {
+		require.Equal(t, retry.OK, res.Class, res.Error)
 	}
 	require.Len(t, got.bodies, 20, "none twice")
 	for _, b := range got.bodies {
@@ -276,7 +277,7 @@ func TestAttempt_HTTP2Limits(t *testing.T) {
 			}
 		}
 	})
-	r := newRig(t, options{deliver: trusting(ca, short)})
+	r := newRig(t, options{deliver: trusting(ca)})
 	res := r.Attempt(t.Context(), request(url+"/body"))
 	require.Equal(t, retry.OK, res.Class, res.Error)
 	require.Len(t, res.Excerpt, 4096)

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -79,11 +80,11 @@ func newRig(t *testing.T, o options) *rig {
 	return &rig{Sender: s, dialer: d}
 }
 
-// short makes every limit small, for receivers that never answer.
+// short makes the limits small, for receivers that never answer; not so small that a busy machine meets them.
 func short(c *deliver.Config) {
-	c.Timeout = 400 * time.Millisecond
-	c.TLSTimeout = 300 * time.Millisecond
-	c.HeaderTimeout = 300 * time.Millisecond
+	c.Timeout = 3 * time.Second
+	c.TLSTimeout = 2 * time.Second
+	c.HeaderTimeout = 2 * time.Second
 }
 
 // request is a plain one to the URL.
@@ -206,4 +207,32 @@ func planted(t *testing.T, text string) {
 	for _, secret := range []string{"PASSWORD", "TOKENPATH", "TOKENQ", "HEADERSECRET", string(key())} {
 		require.NotContains(t, text, secret, "a secret is in %q", text)
 	}
+}
+
+// redirect leads every connection to one address, or lets it through (to is empty), and remembers what was asked for.
+type redirect struct {
+	to     string
+	refuse bool
+
+	mu    sync.Mutex
+	asked []string
+}
+
+func (r *redirect) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	r.mu.Lock()
+	r.asked = append(r.asked, address)
+	r.mu.Unlock()
+	if r.refuse {
+		return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+	}
+	if r.to != "" {
+		address = r.to
+	}
+	return (&net.Dialer{}).DialContext(ctx, network, address)
+}
+
+func (r *redirect) seen() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked
 }

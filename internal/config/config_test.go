@@ -102,7 +102,7 @@ func TestLoad_RefusesWhatItDoesNotUnderstand(t *testing.T) {
 		want    []string
 	}{
 		"unknown key":               {file: "kafka:\n  borkers: [a:1]\n", want: []string{"kafka.borkers (barnabas.yaml:2): unknown key; did you mean kafka.brokers?"}},
-		"unknown section":           {file: "kafak:\n  brokers: [a:1]\n", want: []string{"kafak (barnabas.yaml:1): unknown key"}},
+		"unknown section":           {file: "kafak:\n  brokers: [a:1]\n", want: []string{"kafak (barnabas.yaml:1): unknown key; did you mean kafka?"}},
 		"unknown and far away":      {file: "zzzzzzzzzzzzzzzzzzzzzz: 1\n", want: []string{"config reference"}},
 		"key with dots":             {file: "\"retry.lifetime.x\": 1h\n", want: []string{"retry.lifetime.x (barnabas.yaml:1): unknown key; did you mean retry.lifetime?"}},
 		"key twice":                 {file: "roles: [api]\nroles: [api]\n", want: []string{"roles (barnabas.yaml:2): is given twice: first on line 1"}},

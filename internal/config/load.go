@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/knadh/koanf/v2"
@@ -124,10 +125,16 @@ func unknown(what, name string, known []string) error {
 	return fmt.Errorf("%w: `barnabas config reference` lists every %s", ErrUnknownKey, what)
 }
 
+// paths lists the keys, and the sections that they are in.
 func (l *loader) paths() []string {
-	out := make([]string, len(l.keys))
-	for i, k := range l.keys {
-		out[i] = k.Path
+	var out []string
+	for _, k := range l.keys {
+		for i, c := range k.Path {
+			if section := k.Path[:i]; c == '.' && !slices.Contains(out, section) {
+				out = append(out, section)
+			}
+		}
+		out = append(out, k.Path)
 	}
 	return out
 }

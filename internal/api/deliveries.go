@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -128,7 +129,8 @@ func (a *API) target(ctx context.Context, body *schemas.SendBody, who principal)
 		case ok && ep.Locked != nil:
 			// Whose it is may not be known: neither "unknown" nor "yours" would be true.
 		case !ok || who.scope != "" && ep.Tenant != who.scope:
-			return nil, problem(http.StatusNotFound, CodeUnknownEndpoint, "Unknown endpoint", "There is no such endpoint.")
+			return nil, problem(http.StatusNotFound, CodeUnknownEndpoint, "Unknown endpoint",
+				fmt.Sprintf("There is no endpoint %q; save it first, or send to a url.", body.EndpointID))
 		}
 	}
 	if ep.Locked != nil {

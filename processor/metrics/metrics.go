@@ -42,7 +42,7 @@ const (
 
 // HoldReasons is the closed set of why a delivery waits without spending an attempt.
 func HoldReasons() []string {
-	return []string{HoldBreaker, HoldPaused, HoldLaneFull, HoldLaneAge, HoldUnknown, HoldOverflow, HoldCancelled}
+	return []string{HoldBreaker, HoldPaused, HoldLaneFull, HoldLaneAge, HoldUnknown, HoldLocked, HoldOverflow, HoldCancelled}
 }
 
 // Reasons of holds.
@@ -52,6 +52,7 @@ const (
 	HoldLaneFull  = "lane_full"        // spilled
 	HoldLaneAge   = "lane_age"         // spilled
 	HoldUnknown   = "unknown_endpoint" // not yet in the table; given up on after a grace
+	HoldLocked    = "endpoint_locked"  // its record can't be read or its secrets can't be opened here
 	HoldOverflow  = "waiting_overflow" // the look-ahead heap was full
 	HoldCancelled = "cancelled"
 )

@@ -143,6 +143,10 @@ func (u *Unit) admissible(it *item, now time.Time) (*endpointLane, bool) {
 		u.bury(it, schemas.ReasonUnknownEndpoint, "no endpoint has this id", now)
 		return nil, false
 	}
+	if ep.Locked != nil { // its secrets can't be opened with our key: our trouble, not the endpoint's
+		u.holdFor(it, now, metrics.HoldLocked, now)
+		return nil, false
+	}
 	d.Tenant = ep.Tenant
 	if u.Policy.Expired(now, spentBy(d)) {
 		u.bury(it, schemas.ReasonExpired, "the lifetime of the delivery has ended", now)

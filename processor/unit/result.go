@@ -138,8 +138,16 @@ func (u *Unit) report(it *item, res *deliver.Result, decision *retry.Decision) {
 	if decision.Kind != retry.Delivered {
 		level = slog.LevelWarn
 	}
-	u.Log.Log(u.attempts, level, "attempt",
+	line := []any{
 		obs.KeyDeliveryID, d.ID, obs.KeyEndpointID, d.EndpointID, obs.KeyTenant, d.Tenant, obs.KeyEventType, d.EventType,
 		obs.KeyAttempt, d.Attempts, obs.KeyReplay, d.Replays, obs.KeyClass, string(res.Class), obs.KeyStatus, res.Status,
-		obs.KeyDuration, res.Duration, obs.KeyDecision, string(decision.Kind), obs.KeyDueAt, decision.Due, obs.KeyError, res.Error)
+		obs.KeyDuration, res.Duration, obs.KeyDecision, string(decision.Kind),
+	}
+	if !decision.Due.IsZero() {
+		line = append(line, obs.KeyDueAt, decision.Due)
+	}
+	if res.Error != "" {
+		line = append(line, obs.KeyError, res.Error)
+	}
+	u.Log.Log(u.attempts, level, "attempt", line...)
 }

@@ -55,8 +55,10 @@ func TestDelivery_EveryWayIn(t *testing.T) {
 		{Key: "event-type", Value: []byte("raw.made")}, {Key: "content-type", Value: []byte("application/octet-stream")},
 	}}
 	cloud := &kgo.Record{Key: []byte("ep_in"), Value: []byte(`{"cloud":true}`), Headers: []kgo.RecordHeader{
-		{Key: "ce_specversion", Value: []byte("1.0")}, {Key: "ce_type", Value: []byte("cloud.made")},
-		{Key: "ce_source", Value: []byte("/shop")}, {Key: "ce_id", Value: []byte("1")},
+		{Key: "ce_specversion", Value: []byte("1.0")},
+		{Key: "ce_type", Value: []byte("cloud.made")},
+		{Key: "ce_source", Value: []byte("/shop")},
+		{Key: "ce_id", Value: []byte("1")},
 		{Key: "content-type", Value: []byte("application/json")},
 	}}
 	encoded, code := s.run(`{"endpoint_id":"ep_in","event_type":"avro.made","payload":{"avro": 1.0}}`, "encode")

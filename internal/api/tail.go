@@ -25,7 +25,7 @@ func (a *API) runTail(ctx context.Context) error {
 		return fmt.Errorf("api tail: %w", err)
 	}
 	defer cl.Close()
-	var wait, lastLog = time.Duration(0), time.Time{}
+	wait, lastLog := time.Duration(0), time.Time{}
 	for ctx.Err() == nil {
 		fetches := cl.PollFetches(ctx)
 		if fetches.IsClientClosed() {

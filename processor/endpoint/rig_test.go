@@ -3,7 +3,6 @@ package endpoint_test
 import (
 	"context"
 	"strings"
-
 	"testing"
 	"time"
 

@@ -63,9 +63,12 @@ func (c Config) Validate() error {
 	that(c.MaxBodyBytes >= 1<<10 && c.MaxBodyBytes <= schemas.MaxSendBodyBytes,
 		"max body is %d bytes; want 1024 to %d", c.MaxBodyBytes, schemas.MaxSendBodyBytes)
 	that(c.MaxConcurrent > 0, "max concurrent is %d; want at least 1", c.MaxConcurrent)
-	that(c.MaxBufferedBytes >= c.MaxBodyBytes, "max buffered is %d bytes, less than one body of %d", c.MaxBufferedBytes, c.MaxBodyBytes)
-	that(c.ProduceTimeout > 0 && c.ProduceTimeout <= time.Minute, "produce timeout is %s; want above 0 and at most 1m", c.ProduceTimeout)
-	that(c.VerdictTimeout >= 0 && c.VerdictTimeout <= 30*time.Second, "verdict timeout is %s; want 0 to 30s", c.VerdictTimeout)
+	that(c.MaxBufferedBytes >= c.MaxBodyBytes,
+		"max buffered is %d bytes, less than one body of %d", c.MaxBufferedBytes, c.MaxBodyBytes)
+	that(c.ProduceTimeout > 0 && c.ProduceTimeout <= time.Minute,
+		"produce timeout is %s; want above 0 and at most 1m", c.ProduceTimeout)
+	that(c.VerdictTimeout >= 0 && c.VerdictTimeout <= 30*time.Second,
+		"verdict timeout is %s; want 0 to 30s", c.VerdictTimeout)
 	that(c.RecentDeliveries > 0, "recent deliveries is %d; want at least 1", c.RecentDeliveries)
 	if _, err := newKeyring(c.Keys, c.Addr); err != nil {
 		problems = append(problems, err)

@@ -155,7 +155,8 @@ func (k *keyring) identify(r *http.Request) (principal, error) {
 }
 
 func unauthorized() *Problem {
-	return problem(http.StatusUnauthorized, CodeUnauthorized, "Unauthorized", "A valid key is needed: Authorization: Bearer <key>.")
+	return problem(http.StatusUnauthorized, CodeUnauthorized, "Unauthorized",
+		"A valid key is needed: Authorization: Bearer <key>.")
 }
 
 // isLoopback says whether host or host:port names this machine and nothing else.

@@ -19,15 +19,15 @@ const maxSmallBody = 64 << 10
 func (a *API) readBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, release func(), err error) {
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		if kind, _, err := mime.ParseMediaType(ct); err != nil || kind != "application/json" {
-			return nil, nil, problem(http.StatusUnsupportedMediaType, CodeUnsupportedMedia, "Unsupported media type",
-				"The body must be application/json; a payload of another type goes into payload_base64 with content_type.")
+			return nil, nil, unsupported("The body must be application/json; a payload of another type goes into " +
+				"payload_base64 with content_type.")
 		}
 	} else if r.ContentLength != 0 && len(a.keys.keys) == 0 {
 		// Without keys, the content type is what keeps other sites' forms out: a browser asks before it sends JSON.
-		return nil, nil, problem(http.StatusUnsupportedMediaType, CodeUnsupportedMedia, "Unsupported media type", "Content-Type must be application/json.")
+		return nil, nil, unsupported("Content-Type must be application/json.")
 	}
 	if enc := r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
-		return nil, nil, problem(http.StatusUnsupportedMediaType, CodeUnsupportedMedia, "Unsupported media type", "A compressed body is not taken.")
+		return nil, nil, unsupported("A compressed body is not taken.")
 	}
 	if r.ContentLength > limit {
 		return nil, nil, tooLarge(limit, r.ContentLength)
@@ -89,6 +89,7 @@ func jsonReason(err error) string {
 	case errors.As(err, &p):
 		return p.Detail
 	case errors.As(err, &kind):
+		// Value is the kind, and of a number the number too.
 		return "The field " + kind.Field + " has the wrong type: a JSON " + strings.Fields(kind.Value + " value")[0] + "."
 	case errors.As(err, &syntax), errors.Is(err, io.ErrUnexpectedEOF):
 		return "The body is not valid JSON."

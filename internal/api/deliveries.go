@@ -146,8 +146,8 @@ func (a *API) target(ctx context.Context, body *schemas.SendBody, who principal)
 // getDelivery tells what this node has seen of a delivery lately. It knows what it accepted itself and what passed on
 // the idempotency and attempts topics since it started, up to a bounded number; it does not search the topics.
 func (a *API) getDelivery(w http.ResponseWriter, r *http.Request, who principal) error {
-	missing := notFound("This server has not seen the delivery lately: it remembers what passed since it started, up to a bounded number. " +
-		"The attempts topic holds every attempt of the last days.")
+	missing := notFound("This server has not seen the delivery lately: it remembers what passed since it started, " +
+		"up to a bounded number. The attempts topic holds every attempt of the last days.")
 	status, ok := a.recent.get(r.PathValue("id"))
 	if !ok {
 		return missing
@@ -172,7 +172,8 @@ func idempotencyKey(h http.Header) (string, error) {
 			"The header Idempotency-Key is required: it makes sending again safe.")
 	}
 	key := values[0]
-	if len(values) > 1 || key == "" || len(key) > MaxKeyBytes || strings.ContainsFunc(key, func(c rune) bool { return c < '!' || c > '~' }) {
+	invisible := func(c rune) bool { return c < '!' || c > '~' }
+	if len(values) > 1 || key == "" || len(key) > MaxKeyBytes || strings.ContainsFunc(key, invisible) {
 		return "", badRequest("Idempotency-Key must be there once, with 1 to 255 visible ASCII characters.")
 	}
 	return key, nil
@@ -211,7 +212,8 @@ func appendProblem(err error) error {
 	var p *Problem
 	switch {
 	case errors.Is(err, ErrEventTooLarge):
-		p = problem(http.StatusRequestEntityTooLarge, CodePayloadTooLarge, "Event too large", "The events topic does not take records of this size.")
+		p = problem(http.StatusRequestEntityTooLarge, CodePayloadTooLarge, "Event too large",
+			"The events topic does not take records of this size.")
 	case errors.Is(err, schemas.ErrTooLarge):
 		p = sendBodyProblem(err)
 	case errors.Is(err, ErrBufferFull):

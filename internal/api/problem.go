@@ -3,6 +3,7 @@ package api
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -76,6 +77,10 @@ func notFound(detail string) *Problem {
 	return problem(http.StatusNotFound, CodeNotFound, "Not found", detail)
 }
 
+func unsupported(detail string) *Problem {
+	return problem(http.StatusUnsupportedMediaType, CodeUnsupportedMedia, "Unsupported media type", detail)
+}
+
 func unavailableProblem(detail string) *Problem {
 	p := problem(http.StatusServiceUnavailable, CodeUnavailable, "Not available now", detail)
 	p.retryAfter = defaultRetryAfter
@@ -92,9 +97,9 @@ func tooLarge(limit, size int64) *Problem {
 	p := problem(http.StatusRequestEntityTooLarge, CodePayloadTooLarge, "Request body too large", "")
 	p.Limit, p.Size = limit, size
 	if size > 0 {
-		p.Detail = "The body has " + strconv.FormatInt(size, 10) + " bytes; at most " + strconv.FormatInt(limit, 10) + " are taken."
+		p.Detail = fmt.Sprintf("The body has %d bytes; at most %d are taken.", size, limit)
 	} else {
-		p.Detail = "The body has more than " + strconv.FormatInt(limit, 10) + " bytes, which is the limit."
+		p.Detail = fmt.Sprintf("The body has more than %d bytes, which is the limit.", limit)
 	}
 	return p
 }
@@ -121,11 +126,13 @@ func problemOf(err error) *Problem {
 	case errors.Is(err, endpoint.ErrTooManyEndpoints):
 		return problem(http.StatusConflict, CodeLimitReached, "Too many endpoints", "The limit of endpoints is reached.")
 	case errors.Is(err, endpoint.ErrLocked):
-		return unavailableProblem("The endpoint's present version cannot be read by this server: its sealing key differs, or the version is newer.")
+		return unavailableProblem("The endpoint's present version cannot be read by this server: " +
+			"its sealing key differs, or the version is newer.")
 	case errors.Is(err, endpoint.ErrUnavailable):
 		return unavailableProblem("The change may not have been saved; try again.")
 	}
-	return problem(http.StatusInternalServerError, CodeInternal, "Internal error", "Something went wrong here, not with the request.")
+	return problem(http.StatusInternalServerError, CodeInternal, "Internal error",
+		"Something went wrong here, not with the request.")
 }
 
 // write sends the problem.

@@ -1,9 +1,9 @@
 // Package endpoint holds the subscribers' configuration: the compacted endpoints
 // topic as a table that every process keeps whole, and the registry that writes it.
 //
-//	PUT /v1/endpoints/x ──> Registry ──produce──> endpoints topic ──tail──> Table ──Get──> an attempt
-//	                           ^                                              │
-//	                           └───────────── sees its own write ─────────────┘
+//	a change ──> Registry ──produce──> endpoints topic ──tail──> Table ──Get──> an attempt
+//	                ^                                              │
+//	                └───────────── sees its own write ─────────────┘
 //
 // # Table
 //

@@ -127,8 +127,7 @@ func (r *Registry) Put(ctx context.Context, scope string, s Settings) (Saved, er
 			return nil, ErrIDTaken
 		}
 		next := s.merge(cur, id, now)
-		// Two changes at once may pass the limit by one each: it bounds memory and is no promise to the byte.
-		if cur == nil && (r.opts.Table.Stats().Endpoints >= r.opts.MaxEndpoints || r.opts.Table.Count(next.Tenant) >= r.opts.MaxPerTenant) {
+		if cur == nil && r.full(next.Tenant) {
 			return nil, ErrTooManyEndpoints
 		}
 		var err error
@@ -139,6 +138,13 @@ func (r *Registry) Put(ctx context.Context, scope string, s Settings) (Saved, er
 		return Saved{}, err
 	}
 	return saved, nil
+}
+
+// full says whether no further endpoint of a tenant is taken. Changes at the same time may pass the limit by one each:
+// it bounds memory, to the endpoint it need not.
+func (r *Registry) full(tenant string) bool {
+	t := r.opts.Table
+	return t.Stats().Endpoints >= r.opts.MaxEndpoints || t.Count(tenant) >= r.opts.MaxPerTenant
 }
 
 // EnsureForURL returns the endpoint that a tenant's raw URL stands for, and registers it on first use. Its id derives
@@ -196,9 +202,12 @@ func (r *Registry) Delete(ctx context.Context, scope, id string) error {
 
 // SetState enables or disables an endpoint and changes nothing else. The reason is kept with a disabled one: at most
 // MaxReasonBytes of plain text.
-func (r *Registry) SetState(ctx context.Context, scope, id string, state schemas.EndpointState, reason string) (*Endpoint, error) {
+func (r *Registry) SetState(
+	ctx context.Context, scope, id string, state schemas.EndpointState, reason string,
+) (*Endpoint, error) {
 	var c check
-	c.that(len(reason) <= MaxReasonBytes && plainText(reason), "reason", "must be at most %d bytes of plain text", MaxReasonBytes)
+	c.that(len(reason) <= MaxReasonBytes && plainText(reason),
+		"reason", "must be at most %d bytes of plain text", MaxReasonBytes)
 	c.that(state == schemas.EndpointEnabled || state == schemas.EndpointDisabled, "state", "is unknown")
 	if err := c.err(); err != nil {
 		return nil, err

@@ -125,7 +125,8 @@ func (r *Registry) validate(s *Settings) (key []byte, err error) {
 			c.add("url", "%v", err)
 		}
 	}
-	c.that(len(s.Description) <= MaxDescriptionBytes, "description", "is %d bytes; at most %d", len(s.Description), MaxDescriptionBytes)
+	c.that(len(s.Description) <= MaxDescriptionBytes,
+		"description", "is %d bytes; at most %d", len(s.Description), MaxDescriptionBytes)
 	c.that(plainText(s.Description), "description", "must be UTF-8 without control characters")
 	if err := r.opts.CheckHeaders(s.Headers); err != nil {
 		c.add("headers", "%v", err)
@@ -144,7 +145,8 @@ func (r *Registry) validate(s *Settings) (key []byte, err error) {
 	c.that(s.RatePerSecond >= 0 && s.RatePerSecond <= MaxRate && !math.IsNaN(s.RatePerSecond),
 		"rate_per_second", "must be 0 (unlimited) to %d", MaxRate)
 	c.that(s.Timeout >= 0 && s.Timeout <= MaxTimeout, "timeout", "must be 0 (the default) to %s", MaxTimeout)
-	c.that(len(s.PermanentStatuses) <= MaxPermanent, "permanent_statuses", "has %d entries; at most %d", len(s.PermanentStatuses), MaxPermanent)
+	c.that(len(s.PermanentStatuses) <= MaxPermanent,
+		"permanent_statuses", "has %d entries; at most %d", len(s.PermanentStatuses), MaxPermanent)
 	for _, code := range s.PermanentStatuses {
 		// 2xx is success and 1xx never the answer: a list with either is a mistake.
 		if code < 300 || code > 599 {

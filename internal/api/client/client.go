@@ -93,7 +93,11 @@ func (e *Error) Error() string {
 
 // Temporary says whether the same call may succeed later.
 func (e *Error) Temporary() bool {
-	return e.Status == http.StatusServiceUnavailable || e.Status == http.StatusTooManyRequests || e.Status == http.StatusGatewayTimeout
+	switch e.Status {
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusGatewayTimeout:
+		return true
+	}
+	return false
 }
 
 // IsNotFound says whether an error is the API's "there is no such thing".
@@ -247,7 +251,9 @@ func (c *Client) endpoint(ctx context.Context, method, path string, in any) (api
 }
 
 // do makes one call. Out may be nil.
-func (c *Client) do(ctx context.Context, method, path string, q url.Values, header http.Header, body []byte, out any) (http.Header, error) {
+func (c *Client) do(
+	ctx context.Context, method, path string, q url.Values, header http.Header, body []byte, out any,
+) (http.Header, error) {
 	target := c.base.ResolveReference(&url.URL{Path: strings.TrimRight(c.base.Path, "/") + path, RawQuery: q.Encode()})
 	req, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
 	if err != nil {

@@ -53,11 +53,13 @@ sim: ## The simulation alone, not from the cache
 	$(GO) test -count=1 $(TESTFLAGS) ./test/sim/...
 
 .PHONY: test-kafka
-test-kafka: with-kafka ## End-to-end on a real Apache Kafka: BARNABAS_TEST_KAFKA, else a container, else Maven's jars
+test-kafka: with-kafka ## End-to-end on a real Apache Kafka: BARNABAS_TEST_KAFKA, else a container, else Maven's jars (and kcat, Node, Python 3)
+	test/interop/install
 	$(BIN)/with-kafka -- $(GO) test -count=1 -tags kafka $(TESTFLAGS) $(KAFKA_PKG)
 
 .PHONY: test-containers
 test-containers: with-kafka ## The same through testcontainers; as root on Debian it installs and starts Docker itself
+	test/interop/install
 	deploy/kafka-image/with-docker bash -euo pipefail -c 'deploy/kafka-image/build; \
 	  BARNABAS_TEST_KAFKA_WAY=container $(BIN)/with-kafka -- $(GO) test -count=1 -tags kafka $(TESTFLAGS) $(KAFKA_PKG)'
 

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
-	"github.com/barnabas-webhooks/barnabas/internal/api"
 	"github.com/barnabas-webhooks/barnabas/internal/api/client"
 	"github.com/barnabas-webhooks/barnabas/internal/listen"
 )
@@ -21,14 +21,8 @@ func TestCrash_KillServe(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, openBroker(t), "")
 	p := s.serve()
-	r, url := s.receiver(listen.Options{Delay: 20 * time.Millisecond})
-	ids := sendMany(t, s.client, 500, func(i int) string {
-		id := fmt.Sprintf("ep_%d", i%20)
-		if i < 20 {
-			s.endpoint(id, url)
-		}
-		return id
-	})
+	r, url := s.receiver(listen.Options{Delay: 100 * time.Millisecond})
+	ids := sendMany(s, url, 500, 10)
 	await(t, "the first deliveries", func() bool { return r.Stats().Delivered > 50 })
 	p.kill()
 	before := r.Stats().Delivered
@@ -55,14 +49,8 @@ func TestCrash_KillDev(t *testing.T) {
 	var err error
 	s.client, err = client.New(client.Options{BaseURL: s.api, Timeout: 10 * time.Second})
 	require.NoError(t, err)
-	r, url := s.receiver(listen.Options{Delay: 20 * time.Millisecond})
-	ids := sendMany(t, s.client, 500, func(i int) string {
-		id := fmt.Sprintf("ep_%d", i%20)
-		if i < 20 {
-			s.endpoint(id, url)
-		}
-		return id
-	})
+	r, url := s.receiver(listen.Options{Delay: 100 * time.Millisecond})
+	ids := sendMany(s, url, 500, 10)
 	await(t, "the first deliveries", func() bool { return r.Stats().Delivered > 50 })
 	p.kill()
 	require.Less(t, r.Stats().Delivered, 500, "the kill came too late to show anything")
@@ -78,11 +66,7 @@ func TestCrash_SIGTERMDrains(t *testing.T) {
 	s := newSite(t, openBroker(t), "")
 	p := s.serve()
 	r, url := s.receiver(listen.Options{Delay: 500 * time.Millisecond})
-	ids := sendMany(t, s.client, 20, func(i int) string {
-		id := fmt.Sprintf("ep_%d", i)
-		s.endpoint(id, url)
-		return id
-	})
+	ids := sendMany(s, url, 20, 20)
 	await(t, "requests in flight", func() bool { return r.Stats().Requests > 0 })
 	require.Zero(t, p.terminate())
 	s.serve()
@@ -91,19 +75,26 @@ func TestCrash_SIGTERMDrains(t *testing.T) {
 	requireIDs(t, ids, r)
 }
 
-// sendMany sends n events and returns the ids that were answered.
-func sendMany(t *testing.T, c *client.Client, n int, endpoint func(i int) string) []string {
-	t.Helper()
-	ids := make([]string, n)
-	for i := range n {
-		sent, err := c.Send(t.Context(), client.Send{
-			EndpointID: endpoint(i), EventType: "order.paid", Payload: fmt.Appendf(nil, `{"n":%d}`, i), JSON: true,
-			IdempotencyKey: fmt.Sprintf("k-%d", i), Async: true,
-		})
-		require.NoError(t, err)
-		require.Equal(t, api.StatusPending, sent.Status)
-		ids[i] = sent.DeliveryID
+// sendMany sends n events round some endpoints and returns the ids that were answered.
+func sendMany(s *site, url string, n, endpoints int) []string {
+	s.t.Helper()
+	for i := range endpoints {
+		s.endpoint(fmt.Sprintf("ep_%d", i), url)
 	}
+	ids := make([]string, n)
+	var senders errgroup.Group
+	senders.SetLimit(16)
+	for i := range n {
+		senders.Go(func() error {
+			sent, err := s.client.Send(s.t.Context(), client.Send{
+				EndpointID: fmt.Sprintf("ep_%d", i%endpoints), EventType: "order.paid", Payload: fmt.Appendf(nil, `{"n":%d}`, i), JSON: true,
+				IdempotencyKey: fmt.Sprintf("k-%d", i), Async: true,
+			})
+			ids[i] = sent.DeliveryID
+			return err
+		})
+	}
+	require.NoError(s.t, senders.Wait())
 	return ids
 }
 

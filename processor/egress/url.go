@@ -153,7 +153,8 @@ func checkName(name string) error {
 		}
 	}
 	last := labels[len(labels)-1]
-	if strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") && strings.Trim(last[2:], "0123456789abcdef") == "" {
+	hex, isHex := strings.CutPrefix(last, "0x")
+	if strings.Trim(last, "0123456789") == "" || isHex && strings.Trim(hex, "0123456789abcdef") == "" {
 		return &URLError{"the host is a number, but not an IPv4 address in dotted form"}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/user"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -112,29 +113,18 @@ func endpointTable(ctx context.Context, conn *connection) (*endpoint.Table, func
 		Sealer: sealer,
 	})
 	ctx, cancel := context.WithCancel(ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- table.Run(ctx) }()
+	waiting, failed := context.WithCancelCause(ctx)
+	var reading sync.WaitGroup
+	reading.Go(func() { failed(table.Run(ctx)) }) // what ends the reading ends the wait for it
 	stop := func() {
 		cancel()
-		<-ended
+		reading.Wait()
 	}
-	ready := make(chan error, 1)
-	waiting, stopWaiting := context.WithTimeout(ctx, reachTimeout)
+	limited, stopWaiting := context.WithTimeout(waiting, reachTimeout)
 	defer stopWaiting()
-	go func() { ready <- table.WaitReady(waiting) }()
-	select {
-	case err = <-ready:
-	case err = <-ended:
-		ended <- nil // for stop
-		stopWaiting()
-		<-ready
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-	}
-	if err != nil {
+	if err := table.WaitReady(limited); err != nil {
 		stop()
-		return nil, nil, fmt.Errorf("read endpoints: %w", err)
+		return nil, nil, fmt.Errorf("read endpoints: %w", errors.Join(err, context.Cause(waiting)))
 	}
 	return table, stop, nil
 }

@@ -49,7 +49,7 @@ producers, and to have an example of the bytes.`,
 				if err != nil {
 					return fmt.Errorf("read events: %w", err)
 				}
-				defer f.Close()
+				defer func() { _ = f.Close() }()
 				in = f
 			}
 			return encode(c.OutOrStdout(), in, format)

@@ -122,7 +122,7 @@ func readSpec(stdin io.Reader, file string) (api.EndpointSpec, error) {
 		if err != nil {
 			return spec, usage("--file: %w", err)
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }()
 		in = f
 	}
 	dec := json.NewDecoder(io.LimitReader(in, maxSpec))

@@ -16,7 +16,7 @@ import (
 )
 
 // version is stamped by release builds: -ldflags "-X main.version=v1.2.3".
-var version string //nolint:gochecknoglobals // the linker can only set a variable
+var version string
 
 func main() {
 	// As PID 1 of a container a signal without a handler is ignored, so there must be one (C-230).

@@ -38,7 +38,7 @@ func (d *Deps) env(name string) string {
 
 // Execute runs one command line and gives the exit code.
 func Execute(ctx context.Context, d Deps, args []string) int {
-	root := NewRoot(d)
+	root := NewRoot(d) //nolint:contextcheck // the commands take the context of ExecuteContext
 	root.SetArgs(args)
 	root.SetIn(d.In)
 	root.SetOut(d.Out)

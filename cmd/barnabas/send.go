@@ -85,7 +85,7 @@ func payload(c *cobra.Command, data, file string) ([]byte, error) {
 		if err != nil {
 			return nil, usage("--file: %w", err)
 		}
-		defer f.Close()
+		defer func() { _ = f.Close() }()
 		in = f
 	}
 	b, err := io.ReadAll(io.LimitReader(in, schemas.MaxPayloadBytes+1))

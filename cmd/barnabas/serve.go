@@ -59,7 +59,7 @@ whose topics cannot hold what Barnabas promises, and says why.`,
 
 // load reads the configuration of a command; every error is one of usage.
 func load(d *Deps, c *cobra.Command, s config.Source, file string) (*config.Config, error) {
-	s.File, s.Environ, s.Flags = config.ConfigFile(file, d.Environ), d.Environ, c.Flags()
+	s.File, s.Environ, s.Flags = config.FilePath(file, d.Environ), d.Environ, c.Flags()
 	conf, err := config.Load(s)
 	if err != nil {
 		return nil, usage("configuration:\n%w", err)

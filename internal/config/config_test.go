@@ -182,24 +182,31 @@ func TestLoad_TakesLiterally(t *testing.T) {
 		"an empty section":       {file: "kafka:\n  # brokers: [a:1]\n", check: func(*testing.T, *config.Config) {}},
 		"explicit null document": {file: "~\n", check: func(*testing.T, *config.Config) {}},
 		"zero without a unit": {file: "api: {verdict_wait: 0}\n", check: func(t *testing.T, c *config.Config) {
+			t.Helper()
 			require.Zero(t, c.API.VerdictWait)
 		}},
 		"dotted keys": {file: "log.level: warn\n", check: func(t *testing.T, c *config.Config) {
+			t.Helper()
 			require.Equal(t, "warn", c.Log.Level)
 		}},
 		"anchors": {file: "retry:\n  caps: &c [1m]\n  tiers: *c\n", check: func(t *testing.T, c *config.Config) {
+			t.Helper()
 			require.Equal(t, []time.Duration{time.Minute}, c.Retry.Tiers)
 		}},
 		"empty text": {environ: []string{"BARNABAS_TOPICS__PREFIX="}, check: func(t *testing.T, c *config.Config) {
+			t.Helper()
 			require.Empty(t, c.Topics.Prefix)
 		}},
 		"spaces around list items": {environ: []string{"BARNABAS_EGRESS__ALLOW= 10.1.2.0/24 , fd00::/8,192.168.7.1"}, check: func(t *testing.T, c *config.Config) {
+			t.Helper()
 			require.Equal(t, []string{"10.1.2.0/24", "fd00::/8", "192.168.7.1"}, c.Egress.Allow) // C-177
 		}},
 		"an empty list": {environ: []string{"BARNABAS_EGRESS__ALLOW="}, check: func(t *testing.T, c *config.Config) {
+			t.Helper()
 			require.Empty(t, c.Egress.Allow)
 		}},
 		"a value with =": {environ: []string{"BARNABAS_KAFKA__CLIENT_ID=a=b"}, check: func(t *testing.T, c *config.Config) {
+			t.Helper()
 			require.Equal(t, "a=b", c.Kafka.ClientID)
 		}},
 		"what Kubernetes sets for a Service": {environ: []string{
@@ -312,10 +319,10 @@ func TestParseSize_RoundTrips(t *testing.T) {
 	}
 }
 
-func TestConfigFile_FlagThenEnvironment(t *testing.T) {
+func TestFilePath_FlagThenEnvironment(t *testing.T) {
 	t.Parallel()
 	env := []string{"A=1", "BARNABAS_CONFIG=/env"}
-	require.Equal(t, "/flag", config.ConfigFile("/flag", env))
-	require.Equal(t, "/env", config.ConfigFile("", env))
-	require.Empty(t, config.ConfigFile("", nil))
+	require.Equal(t, "/flag", config.FilePath("/flag", env))
+	require.Equal(t, "/env", config.FilePath("", env))
+	require.Empty(t, config.FilePath("", nil))
 }

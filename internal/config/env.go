@@ -10,7 +10,7 @@ import (
 const (
 	EnvConfig = "BARNABAS_CONFIG"  // path of the configuration file, where --config is not given
 	EnvURL    = "BARNABAS_URL"     // of the API, for the commands that call it
-	EnvAPIKey = "BARNABAS_API_KEY" // for these commands
+	EnvAPIKey = "BARNABAS_API_KEY" //nolint:gosec // the name of a variable, not a key
 )
 
 // envTests starts the variables that steer Barnabas's own tests; a process under
@@ -57,8 +57,8 @@ func isForeign(name string) bool {
 		regexp.MustCompile(serviceLink).MatchString(name)
 }
 
-// ConfigFile is the path of the configuration file: the flag's value, else the environment's.
-func ConfigFile(flag string, environ []string) string {
+// FilePath is the path of the configuration file: the flag's value, else the environment's.
+func FilePath(flag string, environ []string) string {
 	if flag != "" {
 		return flag
 	}

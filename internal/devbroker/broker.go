@@ -3,6 +3,7 @@ package devbroker
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -16,6 +17,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
+)
+
+// Entries of the data directory: kfake's own directory, and the file that says
+// that the last run was closed in order.
+const (
+	dataDir   = "broker"
+	cleanFile = "clean"
 )
 
 // clusterID is what clients are told.
@@ -64,6 +72,7 @@ type Options struct {
 type Broker struct {
 	cluster *kfake.Cluster
 	lock    *flock.Flock
+	dir     string
 	addr    string
 	close   sync.Once
 }
@@ -84,11 +93,14 @@ func Start(o Options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := prepare(o.Dir, o.Logger); err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
 	cluster, err := kfake.NewCluster(
 		kfake.Ports(o.Port),
 		kfake.ListenFn(o.Listen),
 		kfake.ClusterID(clusterID),
-		kfake.DataDir(filepath.Join(o.Dir, "broker")),
+		kfake.DataDir(filepath.Join(o.Dir, dataDir)),
 		kfake.DefaultNumPartitions(o.Partitions),
 		kfake.GroupMinSessionTimeout(time.Second),
 		kfake.BrokerConfigs(map[string]string{
@@ -100,7 +112,7 @@ func Start(o Options) (*Broker, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the embedded broker on 127.0.0.1:%d with data in %s: %w", o.Port, o.Dir, err), lock.Unlock())
 	}
-	return &Broker{cluster: cluster, lock: lock, addr: cluster.ListenAddrs()[0]}, nil
+	return &Broker{cluster: cluster, lock: lock, dir: o.Dir, addr: cluster.ListenAddrs()[0]}, nil
 }
 
 // Addr is the bootstrap address, host:port.
@@ -112,11 +124,28 @@ func (b *Broker) Close() error {
 	var err error
 	b.close.Do(func() {
 		b.cluster.Close()
-		if unlockErr := b.lock.Unlock(); unlockErr != nil {
-			err = fmt.Errorf("unlock data directory: %w", unlockErr)
-		}
+		err = errors.Join(
+			os.WriteFile(filepath.Join(b.dir, cleanFile), nil, 0o600),
+			b.lock.Unlock(),
+		)
 	})
-	return err
+	if err != nil {
+		return fmt.Errorf("leave data directory: %w", err)
+	}
+	return nil
+}
+
+// prepare looks at how the last run ended: after anything but an orderly Close
+// the files are repaired.
+func prepare(dir string, log *slog.Logger) error {
+	err := os.Remove(filepath.Join(dir, cleanFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return repair(filepath.Join(dir, dataDir), time.Now(), log)
+	}
+	if err != nil {
+		return fmt.Errorf("prepare data directory: %w", err)
+	}
+	return nil
 }
 
 // lockDir takes the directory for this process; the lock ends with the process, however it ends.
@@ -149,14 +178,15 @@ type brokerLog struct{ log *slog.Logger }
 var _ kfake.Logger = brokerLog{}
 
 func (l brokerLog) Logf(level kfake.LogLevel, format string, args ...any) {
-	msg := fmt.Sprintf(format, args...)
+	const says = "embedded broker" // what it says is the cause that Quiet tells lines apart by
+	text := fmt.Sprintf(format, args...)
 	switch level {
 	case kfake.LogLevelError:
-		l.log.Error(msg)
+		l.log.Error(says, obs.KeyError, text)
 	case kfake.LogLevelWarn:
-		l.log.Warn(msg)
+		l.log.Warn(says, obs.KeyError, text)
 	case kfake.LogLevelInfo, kfake.LogLevelDebug:
-		l.log.Debug(msg)
+		l.log.Debug(says, obs.KeyCause, text)
 	case kfake.LogLevelNone:
 	}
 }

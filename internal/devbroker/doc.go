@@ -18,8 +18,8 @@
 //
 //  1. A transaction that is open at kill -9 is undone at the next start, but without a
 //     marker in the log: a reader cannot tell that it is past it, and a later
-//     transaction of the same id is hidden from read_committed readers.
-//     Users of transactions take a new id per boot.
+//     transaction of the same id is hidden from read_committed readers. Start writes
+//     the missing markers; users of transactions take a new id per boot all the same.
 //  2. The end of a transaction is several writes: a marker per partition, then the
 //     group's offsets. A kill between them leaves part of the markers. Offsets come
 //     last, so nothing is lost; what is done again is told apart by delivery id and
@@ -39,4 +39,7 @@
 //  8. RequireStable holds back all offsets of a group while any transaction with
 //     offsets of that group is open, not only the partitions it names.
 //  9. The directory has no lock. Start takes one.
+//  10. A batch and its index entry are two writes. After a kill between them kfake
+//     takes a transaction's batch for a plain one, and what was never committed is
+//     read as committed. Start writes such an index anew.
 package devbroker

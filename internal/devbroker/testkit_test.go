@@ -22,6 +22,14 @@ import (
 
 const topic = "t"
 
+// broker is what clients need to know of one.
+type broker interface{ Addr() string }
+
+// addr is a broker that only its address is known of.
+type addr string
+
+func (a addr) Addr() string { return string(a) }
+
 // start runs a broker on a directory; it is closed with the test at the latest.
 func start(t *testing.T, dir string) *devbroker.Broker {
 	t.Helper()
@@ -31,7 +39,7 @@ func start(t *testing.T, dir string) *devbroker.Broker {
 	return b
 }
 
-func client(t *testing.T, b *devbroker.Broker, opts ...kgo.Opt) *kgo.Client {
+func client(t *testing.T, b broker, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	cl, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(b.Addr()), kgo.MetadataMinAge(50 * time.Millisecond)}, opts...)...)
 	require.NoError(t, err)
@@ -60,7 +68,7 @@ func produce(t *testing.T, cl *kgo.Client, topic string, values ...string) {
 
 // readAll reads a topic from its start up to where it ends now, which must be
 // something that its reader sees.
-func readAll(t *testing.T, b *devbroker.Broker, topic string, opts ...kgo.Opt) []*kgo.Record {
+func readAll(t *testing.T, b broker, topic string, opts ...kgo.Opt) []*kgo.Record {
 	t.Helper()
 	cl := client(t, b, append([]kgo.Opt{kgo.ConsumeTopics(topic), kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.KeepControlRecords()}, opts...)...)
 	defer cl.Close()
@@ -112,7 +120,7 @@ func crash(t *testing.T, dir string) string {
 			return err
 		}
 		rel, err := filepath.Rel(dir, path)
-		if err != nil || rel == "lock" {
+		if err != nil || rel == "lock" || rel == "clean" {
 			return err
 		}
 		if d.IsDir() {

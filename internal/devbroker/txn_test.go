@@ -68,7 +68,7 @@ func commitInTxnAs(
 // commitOffset commits outside of transactions, with metadata.
 func commitOffset(t *testing.T, cl *kgo.Client, group, topic string, partition int32, offset int64, metadata string) {
 	t.Helper()
-	var offsets kadm.Offsets = make(kadm.Offsets)
+	offsets := make(kadm.Offsets)
 	offsets.Add(kadm.Offset{Topic: topic, Partition: partition, At: offset, LeaderEpoch: -1, Metadata: metadata})
 	resp, err := kadm.NewClient(cl).CommitOffsets(t.Context(), group, offsets)
 	require.NoError(t, err)
@@ -195,7 +195,8 @@ func TestTransactions_OpenAtAnOrderlyStopEndWithTheirTimeout(t *testing.T) {
 	})
 }
 
-// member is a group member as the processor's is: own offsets, RequireStable.
+// member is a group member as the processor's is: own offsets. franz-go always asks
+// for stable ones.
 type member struct {
 	cl *kgo.Client
 
@@ -203,13 +204,16 @@ type member struct {
 	meta map[string]string
 }
 
-func newMember(t *testing.T, b interface{ Addr() string }) *member { return newMemberOf(t, b, topic) }
+func newMember(t *testing.T, b broker) *member {
+	t.Helper()
+	return newMemberOf(t, b, topic)
+}
 
-func newMemberOf(t *testing.T, b interface{ Addr() string }, topic string) *member {
+func newMemberOf(t *testing.T, b broker, topic string) *member {
 	t.Helper()
 	m := &member{meta: make(map[string]string)}
 	cl, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.ConsumerGroup("g"), kgo.ConsumeTopics(topic), kgo.DisableAutoCommit(),
-		kgo.RequireStableFetchOffsets(), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()),
 		kgo.OnOffsetsFetched(func(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetFetchResponse) error {
 			m.mu.Lock()
 			defer m.mu.Unlock()

@@ -321,3 +321,40 @@ func TestReplay_CommitAnswerLost(t *testing.T) {
 	require.Contains(t, []int{10, 20}, len(r.replayedIDs()))
 	r.requireEachOnce(n)
 }
+
+// On the embedded broker a batch during which a connection broke is not
+// committed: a restart may have torn it.
+func TestReplay_EmbeddedBrokerConnectionBroke(t *testing.T) {
+	t.Parallel()
+	const n = 30
+	r, stop := boot(t, t.TempDir())
+	defer stop()
+	r.createTopics(partitions, r.cat.DLQ(), r.cat.DLQState(), r.cat.Replay())
+	r.put(letters("ep1", n)...)
+	var mu sync.Mutex
+	var conns []net.Conn
+	dialer := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil {
+			conns = append(conns, c)
+		}
+		return c, err
+	}
+	cut := func() {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, c := range conns {
+			_ = c.Close()
+		}
+	}
+	q := dlq.New(r.cat, append(r.kafka, kgo.Dialer(dialer), kgo.WithHooks(&trip{point: point{int16(kmsg.Produce), 2, false}, hit: cut}))...)
+	o := r.options(dlq.Filter{All: true})
+	o.Rate = 50
+	res, err := q.Replay(t.Context(), o)
+	require.ErrorContains(t, err, "not committed")
+	require.Less(t, res.Replayed, n) // the two topics of a batch take one request or two
+	require.Len(t, r.replayedIDs(), res.Replayed)
+	r.requireEachOnce(n)
+}

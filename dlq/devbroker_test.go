@@ -49,7 +49,7 @@ func TestReplay_EmbeddedBrokerKilledWithATransactionOpen(t *testing.T) {
 	done := 0
 	for kill := range 2 {
 		// What is on disk while a batch is written and not committed is what a
-		// kill -9 leaves. Both produce requests of the second batch have come by then.
+		// kill -9 leaves; the client does not know of the answer yet, so it cannot have ended it.
 		next := filepath.Join(root, fmt.Sprint(kill+1))
 		ctx, cancel := context.WithCancel(t.Context())
 		q := dlq.New(r.cat, append(r.kafka, kgo.WithHooks(&trip{point: point{int16(kmsg.Produce), 4, true}, hit: func() {

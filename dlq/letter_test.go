@@ -177,3 +177,23 @@ func TestTrim(t *testing.T) {
 	_, err := dlq.Trim(whole, 100)
 	require.Error(t, err)
 }
+
+// Whatever the bytes, a letter can be made of them and read again: one that
+// could not be written would hold up its partition for ever.
+func FuzzFromRaw(f *testing.F) {
+	f.Add("ep1", []byte("ep1"), []byte("{}"), "event-type", []byte("a.b"), "why")
+	f.Add("\xff", []byte("\xff"), []byte(nil), "delivery-id", []byte("a.b\n"), "\x00\xc3")
+	f.Add("", []byte(nil), []byte("\xc3\x01 not Avro"), "", []byte(nil), "")
+	f.Fuzz(func(t *testing.T, endpoint string, key, value []byte, header string, hv []byte, detail string) {
+		l := dlq.FromRaw(endpoint, key, value, []schemas.Header{{Key: header, Value: hv}}, schemas.ReasonUndecodable, detail, schemas.Coordinates{Topic: "t"}, time.Now())
+		rec, err := dlq.Record("d", dlq.Partition(l, partitions), l)
+		require.NoError(t, err)
+		back, err := schemas.DecodeDeadLetter(rec.Value)
+		require.NoError(t, err)
+		require.True(t, dlq.Undecodable(&back))
+		if len(key)+len(value)+len(header)+len(hv) < 900_000 {
+			require.Equal(t, string(value), string(back.Raw))
+			require.Equal(t, string(key), string(back.RawKey))
+		}
+	})
+}

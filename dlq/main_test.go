@@ -80,6 +80,10 @@ func (r *rig) createTopics(n int32, names ...string) {
 	require.NoError(r.t, err)
 	require.NoError(r.t, created.Error())
 	if r.fake == nil {
+		require.Eventually(r.t, func() bool { // not every topic is known everywhere at once
+			starts, err := r.adm.ListStartOffsets(r.t.Context(), names...)
+			return err == nil && starts.Error() == nil
+		}, 10*time.Second, 20*time.Millisecond)
 		r.t.Cleanup(func() {
 			_, _ = r.adm.DeleteTopics(context.Background(), names...)
 		})

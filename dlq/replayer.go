@@ -55,6 +55,7 @@ func (r *replayer) run(ctx context.Context) error {
 		return err
 	}
 	defer r.w.close()
+	defer r.w.settled(ctx)
 	if err := r.w.fence(ctx); err != nil {
 		return err
 	}

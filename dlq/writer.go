@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -18,6 +19,7 @@ const (
 	endTimeout = 30 * time.Second
 	// abortTimeout bounds a polite abort; without it the broker does so itself.
 	abortTimeout = 5 * time.Second
+	settledEvery = 20 * time.Millisecond
 )
 
 // writer commits batches, each in one transaction. After the first error it is
@@ -28,13 +30,15 @@ type writer struct {
 	maxRecord int // bytes of one record, and of one batch on the wire
 	failed    bool
 	drops     drops
+	// last is the highest offset that was committed, by topic and partition.
+	last map[string]map[int32]int64
 	// heal names the topics written to, with their partition counts, when the
 	// broker is the embedded one; see embedded.go.
 	heal map[string]int
 }
 
 func openWriter(kafka []kgo.Opt, id string, maxRecord int) (*writer, error) {
-	w := &writer{maxRecord: maxRecord}
+	w := &writer{maxRecord: maxRecord, last: map[string]map[int32]int64{}}
 	opts := append(append([]kgo.Opt{}, kafka...),
 		kgo.TransactionalID(id),
 		kgo.TransactionTimeout(txnTimeout),
@@ -107,7 +111,43 @@ func (w *writer) commit(ctx context.Context, records []*kgo.Record) error {
 		}
 		return err
 	}
+	for _, r := range records {
+		if w.last[r.Topic] == nil {
+			w.last[r.Topic] = map[int32]int64{}
+		}
+		w.last[r.Topic][r.Partition] = max(w.last[r.Topic][r.Partition], r.Offset)
+	}
 	return nil
+}
+
+// settled waits until readers see what was committed, for a few seconds at most:
+// the broker answers a commit before its markers are in the partitions, and a
+// list made right after a replay should not show letters as waiting. Safety does
+// not hang on it, for fence waits for the markers of whoever was before.
+func (w *writer) settled(ctx context.Context) {
+	if w.failed {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
+	defer cancel()
+	adm := kadm.NewClient(w.cl)
+	for topic, partitions := range w.last {
+		for ctx.Err() == nil {
+			stable, err := adm.ListCommittedOffsets(ctx, topic)
+			behind := err != nil
+			for p, offset := range partitions {
+				o, ok := stable.Lookup(topic, p)
+				behind = behind || !ok || o.Offset <= offset
+			}
+			if !behind {
+				break
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(settledEvery):
+			}
+		}
+	}
 }
 
 // abort ends what is open, so that readers need not wait for the timeout.

@@ -11,7 +11,8 @@ type Owner struct {
 
 // Outcome is what one source record came to.
 type Outcome struct {
-	// Records to write, each with topic, partition, key and headers set. May be empty.
+	// Records to write, each with topic, partition, key and headers set. A transaction without
+	// any is not committed, so every batch has at least one.
 	Records []*kgo.Record
 	// Trim gives the records to write instead when the broker will never take
 	// Records (too large). It is called at most once.

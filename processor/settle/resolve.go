@@ -59,13 +59,18 @@ func (s *Settler) resolve(ctx context.Context, batches []*Batch) (committed bool
 // fence makes sure that nothing of the unanswered transaction can happen any
 // more: ending it again reloads the producer id, and so does a new client.
 func (s *Settler) fence(ctx context.Context) error {
-	if err := s.client.EndTransaction(ctx, kgo.TryAbort); err != nil {
+	err := s.client.EndTransaction(ctx, kgo.TryAbort)
+	if err == nil {
+		// Loads the id where the call above did not.
+		_, _, err = s.client.ProducerID(ctx)
+	}
+	if err != nil { // fenced by the broker, say, which has aborted what took too long: this client can't go on
 		if err := s.reconnect(); err != nil {
 			return err
 		}
+		_, _, err = s.client.ProducerID(ctx)
 	}
-	// Loads the id where the call above did not: on a new client, also one made by an earlier try.
-	if _, _, err := s.client.ProducerID(ctx); err != nil {
+	if err != nil {
 		return fmt.Errorf("fence the unanswered transaction: %w", err)
 	}
 	return nil

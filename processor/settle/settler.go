@@ -228,11 +228,7 @@ func (s *Settler) try(ctx context.Context, batches []*stuckBatch) error {
 		}
 	}
 	if errors.As(err, &unwritable) {
-		// Nothing to write in its place would settle the source with nothing: then it stays stuck, loudly.
-		if trimmed := unwritable.outcome.Trim(); len(trimmed) > 0 {
-			unwritable.outcome.Records = trimmed
-		}
-		s.log.Error("record refused for good, its trimmed form is written instead", obs.KeyError, unwritable.err)
+		s.trim(unwritable.outcome, unwritable.err)
 	}
 	if errors.As(err, &broken) {
 		err = errors.Join(err, s.reconnect())
@@ -254,6 +250,22 @@ func (s *Settler) try(ctx context.Context, batches []*stuckBatch) error {
 		s.observer.Settled(time.Since(started), outcomes)
 	}
 	return nil
+}
+
+// trim puts what will fit in place of records that the broker will never take. With
+// nothing to put there, or where that does not fit either, the source stays stuck,
+// loudly: to settle it with nothing would lose it.
+func (s *Settler) trim(o *Outcome, reason error) {
+	if o.Trim != nil {
+		trimmed := o.Trim()
+		o.Trim = nil
+		if len(trimmed) > 0 {
+			o.Records = trimmed
+			s.log.Error("record refused for good, its trimmed form is written instead", obs.KeyError, reason)
+			return
+		}
+	}
+	s.log.Error("record refused for good, and there is nothing smaller to write: its source stays unsettled", obs.KeyError, reason)
 }
 
 func (b *stuckBatch) answered() bool { return b.Settled == nil }

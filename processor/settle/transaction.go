@@ -36,8 +36,12 @@ func (e *unknownError) Unwrap() error { return e.err }
 // transact writes the batches in one transaction. On any error but an
 // *unknownError nothing was written.
 func (s *Settler) transact(ctx context.Context, g generation, batches []*Batch) error {
+	if !hasRecords(batches) {
+		return errNoRecords
+	}
 	if err := s.client.BeginTransaction(); err != nil {
-		return fmt.Errorf("begin transaction: %w", err)
+		// It is in a transaction that could not be ended, or its id is beyond recovery.
+		return &brokenError{fmt.Errorf("begin transaction: %w", err)}
 	}
 	err := s.produce(ctx, batches)
 	if err == nil {
@@ -51,6 +55,22 @@ func (s *Settler) transact(ctx context.Context, g generation, batches []*Batch) 
 	}
 	return nil
 }
+
+// hasRecords says whether there is anything to write. The client would not end a
+// transaction that nothing was produced in, and the offsets would be lost with it.
+func hasRecords(batches []*Batch) bool {
+	for _, b := range batches {
+		for _, o := range b.Outcomes {
+			if len(o.Records) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// errNoRecords is a transaction of offsets alone. Units have no such outcomes; if one comes, it waits visibly.
+var errNoRecords = errors.New("settle: a transaction without a record cannot be committed")
 
 // produce writes every record and waits for all acknowledgements.
 func (s *Settler) produce(ctx context.Context, batches []*Batch) error {
@@ -140,17 +160,17 @@ func (s *Settler) addOffsets(ctx context.Context, g generation, batches []*Batch
 // leaves a client that must be replaced: the error says so.
 func (s *Settler) abort(ctx context.Context) error {
 	if err := s.client.AbortBufferedRecords(ctx); err != nil {
-		return &brokenError{err}
+		return &brokenError{fmt.Errorf("abort: %w", err)}
 	}
 	if err := s.client.EndTransaction(ctx, kgo.TryAbort); err != nil {
-		return &brokenError{err}
+		return &brokenError{fmt.Errorf("abort: %w", err)}
 	}
 	return nil
 }
 
-// brokenError says that the producer cannot go on; a new one, with a new
-// transactional id, can.
+// brokenError says that the producer cannot go on; a new one, which takes its
+// transactional id over, can.
 type brokenError struct{ err error }
 
-func (e *brokenError) Error() string { return fmt.Sprintf("abort: %v", e.err) }
+func (e *brokenError) Error() string { return fmt.Sprintf("producer is broken: %v", e.err) }
 func (e *brokenError) Unwrap() error { return e.err }

@@ -37,7 +37,7 @@ type Receiver struct {
 func (w *World) Receiver(script func(n int, p *Post) (int, time.Duration)) *Receiver {
 	w.t.Helper()
 	w.ports++
-	listener, err := w.network.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", w.ports))
+	listener, err := w.receivers.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", w.ports))
 	require.NoError(w.t, err)
 	r := &Receiver{URL: fmt.Sprintf("http://localhost:%d/hook", w.ports), script: script}
 	server := &http.Server{Handler: r, ReadHeaderTimeout: time.Minute}

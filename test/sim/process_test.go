@@ -16,6 +16,7 @@ import (
 type Process struct {
 	Name string // also its version: receivers learn it from the User-Agent
 	host *Host
+	wire *Wire // to the brokers
 	port int
 	stop context.CancelFunc
 	done chan error
@@ -26,8 +27,9 @@ type Process struct {
 func (w *World) Start(roles ...string) *Process {
 	w.t.Helper()
 	n := len(w.processes) + 1
-	p := &Process{Name: fmt.Sprintf("p%d", n), port: apiPort + n, done: make(chan error, 1)}
+	p := &Process{Name: fmt.Sprintf("p%d", n), port: apiPort + n, done: make(chan error, 1), wire: &Wire{}}
 	p.host = w.network.Host(p.Name)
+	p.host.tap = p.wire.fate
 	cfg := w.cfg
 	cfg.API.Listen = fmt.Sprintf("127.0.0.1:%d", p.port)
 	cfg.Kafka.ClientID = p.Name

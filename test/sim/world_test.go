@@ -29,7 +29,6 @@ type World struct {
 	network   *Network
 	brokers   *Host // all of them
 	outside   *Host // services that send, and operators
-	receivers *Host
 	cluster   *kfake.Cluster
 	cfg       config.Config
 	fetchWait time.Duration
@@ -66,7 +65,7 @@ func NewWorld(t *testing.T) *World {
 func NewWorldOf(t *testing.T, s Setting) *World {
 	t.Helper()
 	w := &World{t: t, ctx: t.Context(), start: time.Now(), network: &Network{latency: s.Latency}, ports: receiverPort, fetchWait: s.FetchWait}
-	w.brokers, w.outside, w.receivers = w.network.Host("brokers"), w.network.Host("outside"), w.network.Host("receivers")
+	w.brokers, w.outside = w.network.Host("brokers"), w.network.Host("outside")
 	var ports []int
 	var seeds []string
 	for i := range s.Brokers {

@@ -37,6 +37,8 @@ type Options struct {
 	// FetchWait replaces the processor's default; zero: it does not. A simulation of
 	// days need not ask an idle broker twice a second.
 	FetchWait time.Duration
+	// Kafka is added to the options of every Kafka client.
+	Kafka []kgo.Opt
 }
 
 // App is one process: the roles that its configuration names.
@@ -75,6 +77,7 @@ func New(cfg *config.Config, o Options) (_ *App, err error) {
 	}
 	// Each topic takes what its own limit allows; the client's default would refuse large dead letters.
 	a.kafka = append(a.kafka, kgo.ProducerBatchMaxBytesFn(Catalogue(cfg).MaxMessageBytes))
+	a.kafka = append(a.kafka, o.Kafka...)
 	if a.client, err = a.newClient(kgo.RecordDeliveryTimeout(produceTimeout), kgo.ProducerLinger(0)); err != nil {
 		return nil, err
 	}
@@ -219,8 +222,10 @@ func (a *App) Run(ctx context.Context) error {
 		}
 		return nil
 	})
-	work.Go(func() error { return a.watchReadiness(workCtx) })
-	work.Go(func() error { return a.watchLag(workCtx) })
+	if a.cfg.Metrics.Listen != "" { // else nobody can ask
+		work.Go(func() error { return a.watchReadiness(workCtx) })
+		work.Go(func() error { return a.watchLag(workCtx) })
+	}
 	err = work.Wait()
 	a.log.Info("stopped", obs.KeyCause, context.Cause(ctx))
 	stopBase()

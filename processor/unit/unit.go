@@ -153,6 +153,9 @@ func (u *Unit) Run() {
 		for _, f := range u.inbox.take() {
 			f()
 		}
+		if u.phase == ended { // dropped, or told so by the settler: nobody will wake it again
+			break
+		}
 		now := time.Now()
 		switch u.phase {
 		case running:

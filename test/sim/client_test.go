@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -12,13 +13,30 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/barnabas-webhooks/barnabas/schemas"
+	"github.com/barnabas-webhooks/barnabas/topics"
 )
 
-// call makes one API request; a refused connection is status 0.
+// callTimeout is how long somebody waits for an answer of the API.
+const callTimeout = 30 * time.Second
+
+// call makes one API request, at any process that runs; no answer is status 0.
 func (w *World) call(method, path, body string, header http.Header) (status int, answer string) {
 	w.t.Helper()
-	client := &http.Client{Transport: &http.Transport{DialContext: w.network.DialContext, DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(w.ctx, method, "http://localhost:8080"+path, strings.NewReader(body))
+	alive := w.alive()
+	if len(alive) == 0 {
+		return 0, "no process runs"
+	}
+	w.asked++
+	return w.callAt(alive[w.asked%len(alive)], method, path, body, header)
+}
+
+// callAt makes one API request at a process.
+func (w *World) callAt(p *Process, method, path, body string, header http.Header) (status int, answer string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, callTimeout)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{DialContext: w.outside.DialContext, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(ctx, method, fmt.Sprintf("http://localhost:%d%s", p.port, path), strings.NewReader(body))
 	require.NoError(w.t, err)
 	for k, v := range header {
 		req.Header[k] = v
@@ -30,61 +48,108 @@ func (w *World) call(method, path, body string, header http.Header) (status int,
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	require.NoError(w.t, err)
+	if err != nil {
+		return 0, err.Error()
+	}
 	return resp.StatusCode, string(b)
 }
 
-// Topic reads a whole topic, committed records only.
-func (w *World) Topic(name string) []*kgo.Record {
+// Produce hands an event over as a plain Kafka record.
+func (w *World) Produce(endpoint, key, payload string) {
 	w.t.Helper()
-	ends, err := kadm.NewClient(w.client).ListEndOffsets(w.ctx, name)
-	require.NoError(w.t, err)
-	at := map[string]map[int32]kgo.Offset{name: {}}
-	ends.Each(func(o kadm.ListedOffset) {
-		if o.Offset > 0 {
-			at[name][o.Partition] = kgo.NewOffset().At(0)
-		}
-	})
-	if len(at[name]) == 0 {
-		return nil
+	require.NoError(w.t, w.client.ProduceSync(w.ctx, w.plain(endpoint, key, payload)).FirstErr())
+}
+
+// plain is an event as a service without Avro writes it.
+func (w *World) plain(endpoint, key, payload string) *kgo.Record {
+	r := &kgo.Record{
+		Topic: w.Catalogue().Events(), Key: []byte(endpoint), Value: []byte(payload),
+		Headers: []kgo.RecordHeader{{Key: topics.HeaderEventType, Value: []byte("test.event")}},
 	}
-	opts, err := w.cfg.Kafka.Options(w.log())
+	if key != "" {
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: topics.HeaderIdempotencyKey, Value: []byte(key)})
+	}
+	return r
+}
+
+// Read reads whole topics, committed records only, each partition in its order:
+// up to the last stable offset as it is now.
+func (w *World) Read(names ...string) map[string][]*kgo.Record {
+	w.t.Helper()
+	records := map[string][]*kgo.Record{}
+	starts, err := w.admin.ListStartOffsets(w.ctx, names...)
 	require.NoError(w.t, err)
-	client, err := kgo.NewClient(append(opts, kgo.ConsumePartitions(at), kgo.FetchIsolationLevel(kgo.ReadCommitted()))...)
+	ends, err := w.admin.ListCommittedOffsets(w.ctx, names...)
+	require.NoError(w.t, err)
+	require.NoError(w.t, ends.Error())
+	at := map[string]map[int32]kgo.Offset{}
+	left := map[string]map[int32]int64{}
+	open := 0
+	ends.Each(func(o kadm.ListedOffset) {
+		start, _ := starts.Lookup(o.Topic, o.Partition)
+		if o.Offset <= start.Offset {
+			return
+		}
+		if at[o.Topic] == nil {
+			at[o.Topic], left[o.Topic] = map[int32]kgo.Offset{}, map[int32]int64{}
+		}
+		at[o.Topic][o.Partition], left[o.Topic][o.Partition] = kgo.NewOffset().At(start.Offset), o.Offset-1
+		open++
+	})
+	if open == 0 {
+		return records
+	}
+	client, err := kgo.NewClient(append(w.kafka(w.outside, w.log("reader")),
+		kgo.ConsumePartitions(at), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())...)
 	require.NoError(w.t, err)
 	defer client.Close()
-	var records []*kgo.Record
-	for {
-		ctx, cancel := context.WithTimeout(w.ctx, 5*time.Second) // virtual: nothing more comes after
+	for open > 0 {
+		ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 		fetches := client.PollFetches(ctx)
 		cancel()
-		if fetches.NumRecords() == 0 {
-			return records
-		}
-		records = append(records, fetches.Records()...)
+		require.NoError(w.t, fetches.Err0(), "reading %v: %v left", names, left)
+		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+			for _, r := range p.Records {
+				if r.Offset > left[p.Topic][p.Partition] {
+					break
+				}
+				if r.Offset == left[p.Topic][p.Partition] {
+					open--
+				}
+				if !r.Attrs.IsControl() {
+					records[p.Topic] = append(records[p.Topic], r)
+				}
+			}
+		})
 	}
+	return records
+}
+
+// Topic reads one whole topic.
+func (w *World) Topic(name string) []*kgo.Record {
+	w.t.Helper()
+	return w.Read(name)[name]
 }
 
 // DeadLetters reads the DLQ.
 func (w *World) DeadLetters() []schemas.DeadLetter {
 	w.t.Helper()
-	var letters []schemas.DeadLetter
-	for _, r := range w.Topic(w.Catalogue().DLQ()) {
-		l, err := schemas.DecodeDeadLetter(r.Value)
-		require.NoError(w.t, err)
-		letters = append(letters, l)
-	}
-	return letters
+	return decodeAll(w, w.Topic(w.Catalogue().DLQ()), schemas.DecodeDeadLetter)
 }
 
 // Attempts reads the attempts topic.
 func (w *World) Attempts() []schemas.Attempt {
 	w.t.Helper()
-	var attempts []schemas.Attempt
-	for _, r := range w.Topic(w.Catalogue().Attempts()) {
-		a, err := schemas.DecodeAttempt(r.Value)
+	return decodeAll(w, w.Topic(w.Catalogue().Attempts()), schemas.DecodeAttempt)
+}
+
+func decodeAll[T any](w *World, records []*kgo.Record, decode func([]byte) (T, error)) []T {
+	w.t.Helper()
+	all := make([]T, 0, len(records))
+	for _, r := range records {
+		v, err := decode(r.Value)
 		require.NoError(w.t, err)
-		attempts = append(attempts, a)
+		all = append(all, v)
 	}
-	return attempts
+	return all
 }

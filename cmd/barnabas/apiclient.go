@@ -6,7 +6,6 @@ import (
 	"github.com/barnabas-webhooks/barnabas/internal/api/client"
 	"github.com/barnabas-webhooks/barnabas/internal/config"
 	"github.com/barnabas-webhooks/barnabas/internal/secret"
-	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
 )
 
 // defaultAPI is where barnabas dev listens.
@@ -44,7 +43,7 @@ func (a *apiFlags) client() (*client.Client, error) {
 			return nil, usage("--api-key-file: %w", err)
 		}
 	}
-	cl, err := client.New(client.Options{BaseURL: url, Token: endpoint.Secret(token.Reveal())})
+	cl, err := client.New(client.Options{BaseURL: url, Token: secret.String(token.Reveal())})
 	if err != nil {
 		return nil, &UsageError{Err: err}
 	}

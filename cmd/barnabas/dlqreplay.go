@@ -16,6 +16,7 @@ import (
 
 	"github.com/barnabas-webhooks/barnabas/dlq"
 	"github.com/barnabas-webhooks/barnabas/internal/app"
+	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
 )
 
@@ -103,7 +104,7 @@ func (noEndpoints) Deleted(string) bool                   { return false }
 func endpointTable(ctx context.Context, conn *connection) (*endpoint.Table, func(), error) {
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // never fails: crypto/rand
-	sealer, err := endpoint.NewSealer(endpoint.Secret(base64.StdEncoding.EncodeToString(key[:])))
+	sealer, err := endpoint.NewSealer(secret.String(base64.StdEncoding.EncodeToString(key[:])))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read endpoints: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
@@ -102,7 +103,7 @@ type DisableSpec struct {
 	Reason string `json:"reason,omitempty"`
 }
 
-func show(ep *endpoint.Endpoint, secret endpoint.Secret) Endpoint {
+func show(ep *endpoint.Endpoint, secret secret.String) Endpoint {
 	out := Endpoint{
 		ID: ep.ID, Tenant: ep.Tenant, URL: ep.URL, Description: ep.Description,
 		State: string(ep.State), DisabledReason: ep.DisabledReason, Order: string(ep.Order),
@@ -144,7 +145,7 @@ func (a *API) settings(s *EndpointSpec, who principal) (endpoint.Settings, error
 		State: schemas.EndpointState(s.State), Order: schemas.Order(s.Order),
 		MaxInFlight: s.MaxInFlight, RatePerSecond: s.RatePerSecond, Timeout: time.Duration(s.Timeout),
 		PermanentStatuses: s.PermanentStatuses, RetryCaps: convert[time.Duration](s.RetryCaps),
-		Secret: endpoint.Secret(s.Secret),
+		Secret: secret.String(s.Secret),
 	}
 	present := map[string][]byte{}
 	if ep, err := a.opts.Endpoints.Get(who.scope, s.ID); err == nil {
@@ -312,7 +313,7 @@ func (a *API) rotateSecret(w http.ResponseWriter, r *http.Request, who principal
 	if err != nil {
 		return err
 	}
-	rot := endpoint.Rotation{Overlap: endpoint.DefaultOverlap, Secret: endpoint.Secret(spec.Secret)}
+	rot := endpoint.Rotation{Overlap: endpoint.DefaultOverlap, Secret: secret.String(spec.Secret)}
 	if spec.Overlap != nil {
 		rot.Overlap = time.Duration(*spec.Overlap)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/barnabas-webhooks/barnabas/internal/api"
+	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
 	"github.com/barnabas-webhooks/barnabas/processor/egress"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
@@ -74,7 +75,7 @@ func newRig(t *testing.T) *rig {
 	} {
 		require.NoError(t, c.CreateTopic(name, n, nil))
 	}
-	sealer, err := endpoint.NewSealer(endpoint.Secret(strings.Repeat("0a", 32)))
+	sealer, err := endpoint.NewSealer(secret.String(strings.Repeat("0a", 32)))
 	require.NoError(t, err)
 	r.producer = r.client()
 	r.table = endpoint.NewTable(endpoint.TableOptions{Topic: r.topics.Endpoints(), Client: r.dial, Sealer: sealer})

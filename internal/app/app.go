@@ -18,6 +18,7 @@ import (
 	"github.com/barnabas-webhooks/barnabas/internal/api"
 	"github.com/barnabas-webhooks/barnabas/internal/config"
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
+	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/processor"
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
 	"github.com/barnabas-webhooks/barnabas/processor/egress"
@@ -123,7 +124,7 @@ func (a *App) buildEndpoints() error {
 	if err != nil {
 		return err
 	}
-	sealer, err := endpoint.NewSealer(endpoint.Secret(key.Reveal()))
+	sealer, err := endpoint.NewSealer(secret.String(key.Reveal()))
 	if err != nil {
 		return fmt.Errorf("endpoints.secret_key: %w", err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/barnabas-webhooks/barnabas/internal/api"
 	"github.com/barnabas-webhooks/barnabas/internal/api/client"
 	"github.com/barnabas-webhooks/barnabas/internal/devbroker"
-	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
+	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/topics"
 )
 
@@ -29,8 +29,8 @@ const (
 	// flakyFailures is how many requests the flaky receiver refuses: enough to open its breaker and to fail probes.
 	flakyFailures = 8
 	// replayRate is in deliveries per second.
-	replayRate = 200
-	secret     = "whsec_YmFybmFiYXMtZGVtby1zaWduaW5nLXNlY3JldC0wMQ==" //nolint:gosec // of receivers that live for a minute
+	replayRate    = 200
+	signingSecret = "whsec_YmFybmFiYXMtZGVtby1zaWduaW5nLXNlY3JldC0wMQ==" //nolint:gosec // of receivers that live for a minute
 )
 
 // demo is one run.
@@ -97,7 +97,7 @@ func (d *demo) setUp(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	for _, name := range []string{"healthy", "flaky", "dead"} {
-		sub, err := subscribe(name, secret)
+		sub, err := subscribe(name, signingSecret)
 		if err != nil {
 			return err
 		}
@@ -113,11 +113,11 @@ func (d *demo) setUp(ctx context.Context, dir string) (err error) {
 	if err := d.worker.start(limited); err != nil {
 		return err
 	}
-	if d.client, err = client.New(client.Options{BaseURL: d.worker.api, Token: endpoint.Secret(d.worker.token), Timeout: 5 * time.Second}); err != nil {
+	if d.client, err = client.New(client.Options{BaseURL: d.worker.api, Token: secret.String(d.worker.token), Timeout: 5 * time.Second}); err != nil {
 		return err
 	}
 	for _, s := range d.subs {
-		if _, err := d.client.PutEndpoint(limited, api.EndpointSpec{ID: s.endpoint, URL: s.url, Secret: secret}); err != nil {
+		if _, err := d.client.PutEndpoint(limited, api.EndpointSpec{ID: s.endpoint, URL: s.url, Secret: signingSecret}); err != nil {
 			return fmt.Errorf("save endpoint %s: %w", s.endpoint, err)
 		}
 	}

@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// mask is what is shown in place of a secret.
-const mask = "***"
+// Mask is what is shown in place of a secret.
+const Mask = "***"
 
 // maxFile bounds a secret file, in bytes: keys and passwords are short, and a
 // path that points at something else must not be read into memory.
@@ -38,7 +38,7 @@ func (s String) String() string {
 	if s == "" {
 		return ""
 	}
-	return mask
+	return Mask
 }
 
 // Format implements fmt.Formatter, so that no verb (%d, %x, %#v) gets at the bytes.

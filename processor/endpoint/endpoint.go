@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
+	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
 
@@ -75,7 +76,7 @@ func (e *Endpoint) LogValue() slog.Value {
 }
 
 // Format prints ***, whatever the verb.
-func (k Key) Format(f fmt.State, _ rune) { fmt.Fprint(f, redacted) }
+func (k Key) Format(f fmt.State, _ rune) { fmt.Fprint(f, secret.Mask) }
 
 // LogValue prints ***.
-func (k Key) LogValue() slog.Value { return slog.StringValue(redacted) }
+func (k Key) LogValue() slog.Value { return slog.StringValue(secret.Mask) }

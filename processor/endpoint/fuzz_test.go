@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
 )
 
@@ -15,14 +16,14 @@ func FuzzNewSealer(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := endpoint.NewSealer(endpoint.Secret(text))
+		s, err := endpoint.NewSealer(secret.String(text))
 		if err != nil {
 			if trimmed := strings.TrimSpace(text); len(trimmed) > 24 && strings.Contains(err.Error(), trimmed) {
 				t.Fatalf("the error repeats the key: %v", err)
 			}
 			return
 		}
-		again, err := endpoint.NewSealer(endpoint.Secret("\n" + text + " \r\n"))
+		again, err := endpoint.NewSealer(secret.String("\n" + text + " \r\n"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
 
@@ -101,7 +102,7 @@ type Saved struct {
 	Endpoint *Endpoint
 	Created  bool
 	// Secret is the new signing secret when one was minted or taken: to be shown now and never again.
-	Secret Secret
+	Secret secret.String
 }
 
 // Put creates or replaces an endpoint.

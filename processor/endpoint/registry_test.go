@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
 	"github.com/barnabas-webhooks/barnabas/processor/sign"
 	"github.com/barnabas-webhooks/barnabas/schemas"
@@ -204,21 +205,21 @@ func TestRegistry_TakesASecret(t *testing.T) {
 	table := ready(t, c, keyA)
 	r := registry(t, c, table)
 	text := sign.FormatSecret(key32('s'))
-	saved, err := r.Put(t.Context(), "", endpoint.Settings{ID: "e1", URL: "https://h.example/", Secret: endpoint.Secret(text)})
+	saved, err := r.Put(t.Context(), "", endpoint.Settings{ID: "e1", URL: "https://h.example/", Secret: secret.String(text)})
 	require.NoError(t, err)
 	require.Equal(t, text, saved.Secret.Reveal())
 	require.Equal(t, [][]byte{key32('s')}, saved.Endpoint.ActiveKeys(time.Now()))
 
 	// Put with the same secret again is no rotation.
 	again, err := r.Put(t.Context(), "", endpoint.Settings{
-		ID: "e1", URL: "https://h.example/", Secret: endpoint.Secret(strings.TrimPrefix(text, "whsec_")),
+		ID: "e1", URL: "https://h.example/", Secret: secret.String(strings.TrimPrefix(text, "whsec_")),
 	})
 	require.NoError(t, err)
 	require.Empty(t, again.Secret)
 	require.Equal(t, saved.Endpoint.Secrets, again.Endpoint.Secrets)
 
 	other, err := r.Put(t.Context(), "", endpoint.Settings{
-		ID: "e1", URL: "https://h.example/", Secret: endpoint.Secret(sign.FormatSecret(key32('x'))),
+		ID: "e1", URL: "https://h.example/", Secret: secret.String(sign.FormatSecret(key32('x'))),
 	})
 	require.NoError(t, err)
 	require.Equal(t, [][]byte{key32('x')}, other.Endpoint.ActiveKeys(time.Now()))
@@ -233,7 +234,7 @@ func TestRegistry_RotateSecret(t *testing.T) {
 	ctx := t.Context()
 	first, err := r.Put(ctx, "acme", endpoint.Settings{ID: "e1", URL: "https://h.example/"})
 	require.NoError(t, err)
-	keyOf := func(s endpoint.Secret) []byte {
+	keyOf := func(s secret.String) []byte {
 		key, err := sign.ParseSecret(s.Reveal())
 		require.NoError(t, err)
 		return key
@@ -247,7 +248,7 @@ func TestRegistry_RotateSecret(t *testing.T) {
 	require.Equal(t, [][]byte{keyOf(second.Secret)}, second.Endpoint.ActiveKeys(now.Add(time.Hour)))
 
 	// A longer overlap does not prolong what was to end sooner.
-	third, err := r.RotateSecret(ctx, "acme", "e1", endpoint.Rotation{Overlap: 5 * time.Hour, Secret: endpoint.Secret(sign.FormatSecret(key32('t')))})
+	third, err := r.RotateSecret(ctx, "acme", "e1", endpoint.Rotation{Overlap: 5 * time.Hour, Secret: secret.String(sign.FormatSecret(key32('t')))})
 	require.NoError(t, err)
 	require.Equal(t, [][]byte{key32('t'), keyOf(second.Secret)}, third.Endpoint.ActiveKeys(now.Add(2*time.Hour)))
 
@@ -274,7 +275,7 @@ func TestRegistry_RotateSecret(t *testing.T) {
 	// C-031: no topic holds a secret, in either form.
 	all := string(dump(t, c))
 	require.Contains(t, all, "https://h.example/", "the dump must hold the records")
-	for _, s := range []endpoint.Secret{first.Secret, second.Secret, third.Secret, last.Secret} {
+	for _, s := range []secret.String{first.Secret, second.Secret, third.Secret, last.Secret} {
 		require.NotContains(t, all, strings.TrimPrefix(s.Reveal(), "whsec_"))
 		require.NotContains(t, all, string(keyOf(s)))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
 	"github.com/barnabas-webhooks/barnabas/processor/egress"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
@@ -20,8 +21,8 @@ const topic = "barnabas.endpoints"
 
 // keyA and keyB are sealing keys.
 var (
-	keyA = endpoint.Secret(strings.Repeat("0a", 32))
-	keyB = endpoint.Secret(strings.Repeat("0b", 32))
+	keyA = secret.String(strings.Repeat("0a", 32))
+	keyB = secret.String(strings.Repeat("0b", 32))
 )
 
 // cluster is an in-memory Kafka with the endpoints topic.
@@ -56,7 +57,7 @@ func client(t *testing.T, c *kfake.Cluster, more ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-func sealer(t *testing.T, key endpoint.Secret) *endpoint.Sealer {
+func sealer(t *testing.T, key secret.String) *endpoint.Sealer {
 	t.Helper()
 	s, err := endpoint.NewSealer(key)
 	require.NoError(t, err)
@@ -64,7 +65,7 @@ func sealer(t *testing.T, key endpoint.Secret) *endpoint.Sealer {
 }
 
 // start runs a table; it ends with the test.
-func start(t *testing.T, c *kfake.Cluster, key endpoint.Secret) *endpoint.Table {
+func start(t *testing.T, c *kfake.Cluster, key secret.String) *endpoint.Table {
 	t.Helper()
 	table := endpoint.NewTable(endpoint.TableOptions{Topic: topic, Client: dial(c), Sealer: sealer(t, key)})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -78,7 +79,7 @@ func start(t *testing.T, c *kfake.Cluster, key endpoint.Secret) *endpoint.Table 
 }
 
 // ready runs a table and waits until it has caught up.
-func ready(t *testing.T, c *kfake.Cluster, key endpoint.Secret) *endpoint.Table {
+func ready(t *testing.T, c *kfake.Cluster, key secret.String) *endpoint.Table {
 	t.Helper()
 	table := start(t, c, key)
 	waitReady(t, table)

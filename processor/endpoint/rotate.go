@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/processor/sign"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
@@ -26,7 +27,7 @@ type Rotation struct {
 	// 0: they end at once. At most MaxOverlap.
 	Overlap time.Duration
 	// Secret is the new one; empty: it is minted.
-	Secret Secret
+	Secret secret.String
 }
 
 // RotateSecret gives an endpoint a new signing secret, which is in the result and shown never again.
@@ -77,14 +78,14 @@ func (r *Registry) RotateSecret(ctx context.Context, scope, id string, rot Rotat
 
 // secretsFor gives a version its secrets: the caller's key if it has one, else the present ones that still count,
 // else a new one. It returns the text of the secret if that is new.
-func (r *Registry) secretsFor(next *schemas.Endpoint, cur *Endpoint, key []byte, now time.Time) (Secret, error) {
+func (r *Registry) secretsFor(next *schemas.Endpoint, cur *Endpoint, key []byte, now time.Time) (secret.String, error) {
 	if isUndecodable(cur) {
 		return "", ErrLocked
 	}
 	if key != nil {
 		if cur == nil || len(cur.Keys) == 0 || !bytes.Equal(cur.Keys[0].Secret, key) {
 			next.Secrets = []schemas.SealedSecret{r.seal(next.ID, key, now)}
-			return Secret(sign.FormatSecret(key)), nil
+			return secret.String(sign.FormatSecret(key)), nil
 		}
 	}
 	if cur != nil && cur.Locked != nil {
@@ -109,7 +110,7 @@ func (r *Registry) secretsFor(next *schemas.Endpoint, cur *Endpoint, key []byte,
 	return text, nil
 }
 
-func newSecret() Secret { return Secret(sign.NewSecret(rand.Reader)) }
+func newSecret() secret.String { return secret.String(sign.NewSecret(rand.Reader)) }
 
 func (r *Registry) seal(id string, key []byte, now time.Time) schemas.SealedSecret {
 	return schemas.SealedSecret{ID: "sec_" + randomName(), Ciphertext: r.opts.Sealer.Seal(id, key), CreatedAt: now}

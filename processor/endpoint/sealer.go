@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/barnabas-webhooks/barnabas/internal/secret"
 )
 
 // SealingKeySize is the size of the key that secrets are sealed with, in bytes: AES-256.
@@ -29,7 +31,7 @@ type Sealer struct{ aead cipher.AEAD }
 // NewSealer takes the key's 32 bytes as text: base64 (either alphabet, padded or not) or hex.
 // White space around it is dropped, since a secret file usually ends with a newline (C-203).
 // The error is a *SealingKeyError.
-func NewSealer(key Secret) (*Sealer, error) {
+func NewSealer(key secret.String) (*Sealer, error) {
 	raw, err := parseSealingKey(key.Reveal())
 	if err != nil {
 		return nil, err
@@ -51,7 +53,7 @@ func ReadSealer(path string) (*Sealer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sealing key: %w", err)
 	}
-	return NewSealer(Secret(text))
+	return NewSealer(secret.String(text))
 }
 
 func parseSealingKey(text string) ([]byte, error) {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
@@ -28,7 +29,7 @@ func TestSecret_IsNeverPrinted(t *testing.T) {
 		Endpoint: schemas.Endpoint{ID: "e1", URL: "https://h.example/" + text},
 		Keys:     []endpoint.Key{{Secret: []byte(text)}},
 	}
-	for _, v := range []any{endpoint.Secret(text), []any{endpoint.Secret(text)}, struct{ S endpoint.Secret }{text}, ep.Keys[0], ep.Keys, ep} {
+	for _, v := range []any{secret.String(text), []any{secret.String(text)}, struct{ S secret.String }{text}, ep.Keys[0], ep.Keys, ep} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d"} {
 			out := fmt.Sprintf(verb, v)
 			require.NotContains(t, out, text, verb)
@@ -39,12 +40,12 @@ func TestSecret_IsNeverPrinted(t *testing.T) {
 		slog.New(slog.NewJSONHandler(&logged, nil)).Info("m", "v", v)
 		require.NotContains(t, logged.String(), text)
 	}
-	out, err := json.Marshal(map[string]any{"secret": endpoint.Secret(text), "key": ep.Keys[0]})
+	out, err := json.Marshal(map[string]any{"secret": secret.String(text), "key": ep.Keys[0]})
 	require.NoError(t, err)
 	require.NotContains(t, string(out), text)
 	require.NotContains(t, string(out), base64.StdEncoding.EncodeToString([]byte(text)))
-	require.Equal(t, text, endpoint.Secret(text).Reveal())
-	require.Empty(t, fmt.Sprint(endpoint.Secret("")), "an empty secret must not look like one")
+	require.Equal(t, text, secret.String(text).Reveal())
+	require.Empty(t, fmt.Sprint(secret.String("")), "an empty secret must not look like one")
 }
 
 // C-203: a key from a file ends with a newline; whatever else is odd about it is refused with the reason.
@@ -75,7 +76,7 @@ func TestSealer_ReadsItsKey(t *testing.T) {
 		strings.Repeat("A", 88):        "is 66 bytes",
 		"not base64 at all, is it now": "neither",
 	} {
-		_, err := endpoint.NewSealer(endpoint.Secret(text))
+		_, err := endpoint.NewSealer(secret.String(text))
 		var bad *endpoint.SealingKeyError
 		require.ErrorAs(t, err, &bad, "%d characters", len(text))
 		require.Contains(t, err.Error(), reason)
@@ -138,7 +139,7 @@ func TestEndpoint_ActiveKeys(t *testing.T) {
 
 func mustSealer(t *testing.T, text string) *endpoint.Sealer {
 	t.Helper()
-	s, err := endpoint.NewSealer(endpoint.Secret(text))
+	s, err := endpoint.NewSealer(secret.String(text))
 	require.NoError(t, err)
 	return s
 }

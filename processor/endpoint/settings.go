@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/processor/sign"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
@@ -66,7 +67,7 @@ type Settings struct {
 	RetryCaps         []time.Duration // empty: the deployment's schedule
 	// Secret is a signing secret of the caller's own ("whsec_..."). It replaces the present ones at once, unless it
 	// is the newest already; rotate for an overlap. Empty: the present ones stay, or one is minted.
-	Secret Secret
+	Secret secret.String
 	// MustBeNew refuses to replace a present endpoint, with ErrIDTaken.
 	MustBeNew bool
 }

@@ -58,7 +58,7 @@ func (u *Unit) buryLetter(it *item, letter *schemas.DeadLetter, also ...*kgo.Rec
 	it.letter = letter
 	u.Metrics.Decisions.WithLabelValues(string(retry.Dead)).Inc()
 	u.Metrics.DeadLetters.WithLabelValues(letter.Reason).Inc()
-	record, err := dlq.Record(u.Catalogue.DLQ(), u.owner.Unit, letter)
+	record, err := dlq.Record(u.Catalogue.DLQ(), dlq.Partition(letter, u.Catalogue.Partitions), letter)
 	if err != nil {
 		u.Log.Error("dead letter cannot be encoded, its source stays unsettled", obs.KeyReason, letter.Reason, obs.KeyError, err)
 		return
@@ -122,7 +122,7 @@ func (u *Unit) trimmed(it *item) []*kgo.Record {
 		u.Log.Error("dead letter cannot be trimmed, its source stays unsettled", obs.KeyError, err)
 		return nil
 	}
-	record, err := dlq.Record(u.Catalogue.DLQ(), u.owner.Unit, letter)
+	record, err := dlq.Record(u.Catalogue.DLQ(), dlq.Partition(letter, u.Catalogue.Partitions), letter)
 	if err != nil {
 		u.Log.Error("trimmed dead letter cannot be encoded, its source stays unsettled", obs.KeyError, err)
 		return nil

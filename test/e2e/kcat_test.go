@@ -37,7 +37,7 @@ func TestKcat_ProducesAndStandardWebhooksVerifies(t *testing.T) {
 			headers[strings.ToLower(name)] = req.Header.Get(name)
 		}
 		mu.Lock()
-		requests = append(requests, interop.Request{Headers: headers, Body: body, Secret: secret})
+		requests = append(requests, interop.Request{Headers: headers, Body: body, Secret: signingSecret})
 		mu.Unlock()
 		req.Body = io.NopCloser(bytes.NewReader(body))
 		r.ServeHTTP(w, req)

@@ -22,14 +22,14 @@ import (
 	"github.com/barnabas-webhooks/barnabas/internal/api"
 	"github.com/barnabas-webhooks/barnabas/internal/api/client"
 	"github.com/barnabas-webhooks/barnabas/internal/listen"
-	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
+	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/topics"
 )
 
 const (
-	patience = 60 * time.Second
-	token    = "e2e-admin-token-0123456789"
-	secret   = "whsec_ZTJlLXRlc3Qtc2lnbmluZy1zZWNyZXQtMDEyMzQ1Njc="
+	patience      = 60 * time.Second
+	token         = "e2e-admin-token-0123456789"
+	signingSecret = "whsec_ZTJlLXRlc3Qtc2lnbmluZy1zZWNyZXQtMDEyMzQ1Njc="
 )
 
 // site is one installation: topics, group and configuration of a test's own.
@@ -78,7 +78,7 @@ endpoints: {secret_key: "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="}
 %s`, broker, s.prefix, s.prefix+"group", apiPort, sha256.Sum256([]byte(token)), metricsPort, more)
 	require.NoError(t, os.WriteFile(s.config, []byte(conf), 0o600))
 	var err error
-	s.client, err = client.New(client.Options{BaseURL: s.api, Token: endpoint.Secret(token), Timeout: 10 * time.Second})
+	s.client, err = client.New(client.Options{BaseURL: s.api, Token: secret.String(token), Timeout: 10 * time.Second})
 	require.NoError(t, err)
 	return s
 }
@@ -184,7 +184,7 @@ func (s *site) run(stdin string, args ...string) (out string, code int) {
 // receiver starts a development receiver that checks signatures.
 func (s *site) receiver(o listen.Options) (*listen.Receiver, string) {
 	s.t.Helper()
-	o.Secrets = []string{secret}
+	o.Secrets = []string{signingSecret}
 	r, err := listen.New(o)
 	require.NoError(s.t, err)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -198,7 +198,7 @@ func (s *site) receiver(o listen.Options) (*listen.Receiver, string) {
 // endpoint saves an endpoint.
 func (s *site) endpoint(id, url string) {
 	s.t.Helper()
-	_, err := s.client.PutEndpoint(s.t.Context(), api.EndpointSpec{ID: id, URL: url, Secret: secret})
+	_, err := s.client.PutEndpoint(s.t.Context(), api.EndpointSpec{ID: id, URL: url, Secret: signingSecret})
 	require.NoError(s.t, err)
 }
 

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/barnabas-webhooks/barnabas/internal/api"
-	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
+	"github.com/barnabas-webhooks/barnabas/internal/secret"
 )
 
 const (
@@ -32,7 +32,7 @@ type Options struct {
 	// BaseURL is the API's address without /v1, such as http://127.0.0.1:8080.
 	BaseURL string
 	// Token is the bearer key; empty: none is sent.
-	Token endpoint.Secret
+	Token secret.String
 	// Timeout bounds each call. 0: 30 s.
 	Timeout time.Duration
 	// HTTP makes the requests. Nil: a client that follows no redirects, so that the token goes nowhere else.
@@ -42,7 +42,7 @@ type Options struct {
 // Client calls one API. Safe for concurrent use.
 type Client struct {
 	base  *url.URL
-	token endpoint.Secret
+	token secret.String
 	http  *http.Client
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/barnabas-webhooks/barnabas/internal/api"
 	"github.com/barnabas-webhooks/barnabas/internal/api/client"
+	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
@@ -117,7 +118,7 @@ func serve(t *testing.T) (*client.Client, *memory) {
 	return dial(t, srv.URL, ""), m
 }
 
-func dial(t *testing.T, url string, token endpoint.Secret) *client.Client {
+func dial(t *testing.T, url string, token secret.String) *client.Client {
 	t.Helper()
 	c, err := client.New(client.Options{BaseURL: url, Token: token})
 	require.NoError(t, err)

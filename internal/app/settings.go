@@ -39,6 +39,7 @@ func Breaker(c *config.Config) breaker.Config {
 		ConsecutiveHard: b.ConsecutiveHard, ConsecutiveAny: b.ConsecutiveAny,
 		WindowRatio: b.WindowRatio, WindowMin: b.WindowMin, Window: b.Window,
 		OpenFor: b.OpenFor, OpenMax: b.OpenMax, Jitter: b.Jitter,
+		ProbeTimeout: 4 * c.Timeouts.MaxTotal, // every probe reports within MaxTotal: this is for one that is lost to a fault of ours
 	}
 }
 

@@ -1,0 +1,76 @@
+package app_test
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/barnabas-webhooks/barnabas/internal/app"
+	"github.com/barnabas-webhooks/barnabas/internal/config"
+	"github.com/barnabas-webhooks/barnabas/processor/breaker"
+	"github.com/barnabas-webhooks/barnabas/retry"
+	"github.com/barnabas-webhooks/barnabas/topics"
+)
+
+const sealingKey = "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="
+
+// valid is the least that a deployment must set.
+func valid() *config.Config {
+	c := config.Default()
+	c.Endpoints.SecretKey = sealingKey
+	c.API.Keys = []string{"ops:operator:acme:" + strings.Repeat("ab", 32)}
+	return &c
+}
+
+// The configuration's defaults are the parts' own: a number that is changed in one place must not stay in the other.
+func TestSettings_DefaultsAreThoseOfTheParts(t *testing.T) {
+	t.Parallel()
+	c := valid()
+	require.Equal(t, retry.DefaultPolicy(), app.Policy(c))
+	require.Equal(t, breaker.DefaultConfig(), app.Breaker(c))
+	require.Equal(t, topics.DefaultCatalogue(), app.Catalogue(c))
+}
+
+func TestCheck_AcceptsWhatADeploymentMustSet(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, app.Check(valid()))
+}
+
+// Whatever is wrong is known before Kafka is, and says which setting.
+func TestCheck_NamesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(c *config.Config)
+		says   string
+	}{
+		"no sealing key":      {func(c *config.Config) { c.Endpoints.SecretKey = "" }, "endpoints.secret_key"},
+		"short sealing key":   {func(c *config.Config) { c.Endpoints.SecretKey = "c2hvcnQ=" }, "endpoints.secret_key"},
+		"key not hashed":      {func(c *config.Config) { c.API.Keys = []string{"PLANTED-KEY"} }, "api.keys: entry 1"},
+		"unknown role":        {func(c *config.Config) { c.API.Keys = []string{"a:root::" + strings.Repeat("ab", 32)} }, "role"},
+		"allow-list typo":     {func(c *config.Config) { c.Egress.Allow = []string{"10.1.2.0/33"} }, "10.1.2.0/33"},
+		"no such CA file":     {func(c *config.Config) { c.Egress.CAFile = "/nonexistent/ca.pem" }, "/nonexistent/ca.pem"},
+		"probe never reports": {func(c *config.Config) { c.Breaker.OpenFor = 0 }, "open"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conf := valid()
+			c.change(conf)
+			err := app.Check(conf)
+			require.ErrorContains(t, err, c.says)
+			require.NotContains(t, err.Error(), "PLANTED", "a key that was not hashed must not be shown")
+		})
+	}
+}
+
+// A process that fails to be built leaves nothing behind that could not be built again.
+func TestNew_RollsBack(t *testing.T) {
+	t.Parallel()
+	conf := valid()
+	conf.API.Keys = []string{"broken"}
+	for range 3 {
+		_, err := app.New(conf, app.Options{Log: slog.New(slog.DiscardHandler)})
+		require.Error(t, err)
+	}
+}

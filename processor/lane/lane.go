@@ -89,6 +89,18 @@ func (l *Lane[T]) Pop() (item T, class Class, ok bool) {
 	return e.item, class, true
 }
 
+// PopOf takes the head of one class out of turn: it leaves the lane, and no share is
+// used up. False when none of the class waits.
+func (l *Lane[T]) PopOf(class Class) (item T, ok bool) {
+	q := &l.queues[min(class, Replay)]
+	if q.len() == 0 {
+		return item, false
+	}
+	e := q.pop()
+	l.bytes -= e.bytes
+	return e.item, true
+}
+
 // Peek is what Pop would take.
 func (l *Lane[T]) Peek() (item T, class Class, ok bool) {
 	class, _, ok = l.turn()

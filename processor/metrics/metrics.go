@@ -42,7 +42,7 @@ const (
 
 // HoldReasons is the closed set of why a delivery waits without spending an attempt.
 func HoldReasons() []string {
-	return []string{HoldBreaker, HoldPaused, HoldLaneFull, HoldLaneAge, HoldUnknown, HoldLocked, HoldOverflow, HoldCancelled}
+	return []string{HoldBreaker, HoldPaused, HoldLaneFull, HoldLaneAge, HoldUnknown, HoldLocked, HoldLocal, HoldOverflow, HoldCancelled}
 }
 
 // Reasons of holds.
@@ -53,6 +53,7 @@ const (
 	HoldLaneAge   = "lane_age"         // spilled
 	HoldUnknown   = "unknown_endpoint" // not yet in the table; given up on after a grace
 	HoldLocked    = "endpoint_locked"  // its record can't be read or its secrets can't be opened here
+	HoldLocal     = "local_fault"      // out of descriptors, ports or memory
 	HoldOverflow  = "waiting_overflow" // the look-ahead heap was full
 	HoldCancelled = "cancelled"
 )

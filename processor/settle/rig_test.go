@@ -251,14 +251,15 @@ func (r *rig) visible(topic string) []string {
 	defer reader.Close()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
-	values := []string{}
-	for open := partitions; open > 0; {
+	values, ends := []string{}, map[int32]bool{}
+	for len(ends) < partitions {
 		fetches := reader.PollFetches(ctx)
 		require.NoError(r.t, fetches.Err0())
 		fetches.EachRecord(func(rec *kgo.Record) {
 			switch {
 			case string(rec.Value) == end:
-				open--
+				require.False(r.t, ends[rec.Partition], "the end of %s[%d] comes twice", topic, rec.Partition)
+				ends[rec.Partition] = true
 			case len(rec.Headers) == 1 && rec.Headers[0].Key == "sentinel": // of an earlier look
 			default:
 				values = append(values, string(rec.Value))

@@ -113,7 +113,12 @@ func (s *Settler) Run(ctx context.Context) error {
 			return nil
 		}
 		s.beats++
-		if batches := s.gather(ctx); len(batches) > 0 {
+		batches := s.gather()
+		if ctx.Err() != nil { // nothing more is begun, and whoever has sealed a batch is answered
+			s.stuck = append(s.stuck, batches...)
+			continue
+		}
+		if len(batches) > 0 {
 			s.beat(ctx, batches)
 		}
 	}
@@ -137,7 +142,7 @@ func (s *Settler) await(ctx context.Context) bool {
 }
 
 // gather asks every unit that wanted for its batch, and adds those whose next try is due.
-func (s *Settler) gather(ctx context.Context) []*stuckBatch {
+func (s *Settler) gather() []*stuckBatch {
 	s.mu.Lock()
 	sources := s.dirty
 	s.dirty = nil
@@ -153,13 +158,8 @@ func (s *Settler) gather(ctx context.Context) []*stuckBatch {
 	}
 	var batches []*stuckBatch
 	for range asked {
-		select {
-		case b := <-replies:
-			if b != nil {
-				batches = append(batches, &stuckBatch{Batch: b})
-			}
-		case <-ctx.Done():
-			return nil // units are ending too; what they sealed stays unsettled
+		if b := <-replies; b != nil { // a unit that said it would answers, also when it ends
+			batches = append(batches, &stuckBatch{Batch: b})
 		}
 	}
 	now := time.Now()

@@ -69,8 +69,17 @@ func (u *Unit) serve(l *endpointLane, now time.Time) bool {
 
 // slotFree is called, from anywhere, when a request in flight may be started again.
 func (u *Unit) slotFree() {
-	if !u.inbox.put(func() { u.capWait = false }) {
+	if !u.inbox.put(func() { u.capWait, u.capTurn = false, true }) {
 		// The unit has ended and will not use its turn: it goes to the next waiter.
+		u.InFlight.Pass()
+	}
+}
+
+// passTurn calls the next waiter for a slot once this unit has had its turn: it may
+// have used none, and the slot would lie idle while others wait for it.
+func (u *Unit) passTurn() {
+	if u.capTurn {
+		u.capTurn = false
 		u.InFlight.Pass()
 	}
 }

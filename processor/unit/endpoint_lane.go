@@ -27,6 +27,7 @@ type endpointLane struct {
 	// goneBy is the configuration with which the endpoint answered 410: until it
 	// is changed, nothing is sent.
 	goneBy *endpoint.Endpoint
+	goneAt time.Time // when it was last asked to be switched off
 
 	// pace is a moving average of the time between completions; backlog counts
 	// what was spilled and has not come back. Together they say when it is worth
@@ -110,7 +111,7 @@ func (u *Unit) join(it *item, now time.Time) {
 	if !ok {
 		return
 	}
-	if d.History.LastClass == metrics.HoldLaneFull && l.backlog > 0 {
+	if isSpill(d.History.LastClass) && l.backlog > 0 {
 		l.backlog--
 	}
 	if state, until := l.breaker.Peek(now); state == breaker.Open && until.After(now) {
@@ -118,7 +119,7 @@ func (u *Unit) join(it *item, now time.Time) {
 		return
 	}
 	if l.queue.Len() >= u.LaneEntries || int64(l.queue.Bytes()) >= u.LaneBytes {
-		u.spill(l, it, now)
+		u.spill(l, it, metrics.HoldLaneFull, now)
 		return
 	}
 	l.queue.Push(it.class, it, len(d.Payload), now)
@@ -158,6 +159,9 @@ func (u *Unit) admissible(it *item, now time.Time) (*endpointLane, bool) {
 	}
 	l := u.laneOf(d.EndpointID)
 	if l.goneBy == ep {
+		if now.Sub(l.goneAt) >= goneAgain {
+			u.disable(l, ep, now)
+		}
 		u.bury(it, string(retry.Gone), "the endpoint answered 410 Gone and is being disabled", now)
 		return nil, false
 	}
@@ -171,7 +175,7 @@ func (u *Unit) press(s *stream, l *endpointLane, now time.Time) {
 	if s.kind == tier || l.presses != nil || l.queue.Len() < u.LaneEntries {
 		return
 	}
-	if time.Duration(u.LaneEntries/2)*l.pace <= u.LanePause {
+	if time.Duration(u.LaneEntries/2)*u.interval(l) <= u.LanePause {
 		s.pressed, l.presses, l.pressed = l, s, now
 		u.alarms.set(l, now.Add(u.LanePause))
 	}
@@ -195,20 +199,39 @@ func (u *Unit) relieve(l *endpointLane, now time.Time) {
 
 // spill sends a delivery round through a tier, to come back when the lane will
 // have worked off what is in front of it.
-func (u *Unit) spill(l *endpointLane, it *item, now time.Time) {
+func (u *Unit) spill(l *endpointLane, it *item, reason string, now time.Time) {
 	l.backlog++
-	u.hold(it, now, max(time.Second, time.Duration(u.LaneEntries+l.backlog)*l.pace), metrics.HoldLaneFull, now)
+	u.hold(it, now, max(time.Second, time.Duration(u.LaneEntries+l.backlog)*u.interval(l)), reason, now)
+}
+
+// interval is what lies between two completions: the pace, or what the endpoint's rate allows.
+func (u *Unit) interval(l *endpointLane) time.Duration {
+	if ep, ok := u.Endpoints.Get(l.id); ok && ep.RatePerSecond > 0 {
+		// A rate near zero must not overflow: no wait is longer than this.
+		return max(l.pace, time.Duration(min(float64(time.Second)/ep.RatePerSecond, float64(time.Hour))))
+	}
+	return l.pace
+}
+
+// isSpill says whether a hold was for want of room or turn in the lane.
+func isSpill(reason string) bool {
+	return reason == metrics.HoldLaneFull || reason == metrics.HoldLaneAge
 }
 
 // spillAged sends away what has waited too long at the head of a lane, so that
 // no record stays unsettled behind a slow endpoint.
 func (u *Unit) spillAged(l *endpointLane, now time.Time) {
 	u.relieve(l, now)
-	for l.queue.Len() > 0 && l.queue.OldestAge(now) >= u.LaneAge {
-		it, _, _ := l.queue.Pop()
-		u.spill(l, it, now)
+	for _, class := range []lane.Class{lane.Live, lane.Retry, lane.Replay} {
+		for l.queue.AgeOf(class, now) >= u.LaneAge {
+			it, _ := l.queue.PopOf(class)
+			u.spill(l, it, metrics.HoldLaneAge, now)
+		}
 	}
 	if l.queue.Len() > 0 {
 		u.alarms.set(l, now.Add(u.LaneAge-l.queue.OldestAge(now)))
+	}
+	if l.presses != nil {
+		u.alarms.set(l, l.pressed.Add(u.LanePause))
 	}
 }

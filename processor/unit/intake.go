@@ -11,6 +11,7 @@ import (
 	"github.com/barnabas-webhooks/barnabas/processor/claim"
 	"github.com/barnabas-webhooks/barnabas/processor/lane"
 	"github.com/barnabas-webhooks/barnabas/processor/metrics"
+	"github.com/barnabas-webhooks/barnabas/processor/tracker"
 	"github.com/barnabas-webhooks/barnabas/retry"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 	"github.com/barnabas-webhooks/barnabas/topics"
@@ -59,9 +60,13 @@ func (u *Unit) readOn(now time.Time) {
 // presses on the stream.
 func (u *Unit) read(s *stream, now time.Time) {
 	n := 0
-	for ; n < len(s.unread) && s.pressed == nil && !s.tracker.Full() && s.tracker.Fits(s.unread[n].Offset); n++ {
+	for ; n < len(s.unread) && s.pressed == nil; n++ {
 		r := s.unread[n]
+		if !u.follows(s, r) || s.tracker.Full() || !s.tracker.Fits(r.Offset) {
+			break
+		}
 		s.unread[n] = nil
+		s.expected = r.Offset + 1
 		cost := Cost(r)
 		if !s.tracker.Open(r.Offset) { // completed before a crash
 			u.release(cost)
@@ -82,6 +87,24 @@ func (u *Unit) read(s *stream, now time.Time) {
 	}
 }
 
+// follows says whether a record may be opened in the stream's tracker now. One that
+// lies before what was read or committed does not follow: the log has been made anew,
+// or cut, and the client started over (it never reads back otherwise). The old
+// tracker would take it for done, so it gets a new one, once nothing is on its way
+// that carries an offset of the old log (C-129).
+func (u *Unit) follows(s *stream, r *kgo.Record) bool {
+	if r.Offset >= s.expected {
+		return true
+	}
+	if s.tracker.Unsettled() > 0 {
+		return false
+	}
+	u.Log.Error("the log was set back: it is read from where it goes on, whatever was committed",
+		obs.KeyTopic, s.topic, obs.KeyPartition, u.owner.Unit, obs.KeyOffset, r.Offset, obs.KeyFrom, s.expected)
+	s.tracker, s.expected = tracker.New(-1, ""), r.Offset
+	return true
+}
+
 // release gives bytes back to the memory budget.
 func (u *Unit) release(cost int64) {
 	u.held -= cost
@@ -97,11 +120,11 @@ func (u *Unit) takeEvent(it *item, r *kgo.Record, now time.Time) {
 		return
 	}
 	d := deliveryOf(&event, r)
-	if p := topics.Partition(d.EndpointID, u.Catalogue.Partitions); int32(p) != u.owner.Unit {
-		u.reroute(it, &event, d, p)
+	it.delivery, it.class = d, lane.Live
+	if p := topics.Partition(d.EndpointID, u.Catalogue.Partitions); p != u.owner.Unit {
+		u.reroute(it, r, &event, p, now)
 		return
 	}
-	it.delivery, it.class = d, lane.Live
 	if event.IdempotencyKey == "" {
 		u.Metrics.Events.WithLabelValues(metrics.Unkeyed).Inc()
 		u.join(it, now)
@@ -190,11 +213,13 @@ func deliveryOf(e *schemas.Event, r *kgo.Record) *schemas.Delivery {
 
 // reroute settles a record whose key belongs to another partition by writing it
 // there, with the identity that it has here.
-func (u *Unit) reroute(it *item, e *schemas.Event, d *schemas.Delivery, partition int32) {
+func (u *Unit) reroute(it *item, r *kgo.Record, e *schemas.Event, partition int32, now time.Time) {
+	d := it.delivery
 	e.DeliveryID, e.Origin, e.AcceptedAt = d.ID, d.Origin, d.AcceptedAt
 	value, err := schemas.EncodeEvent(e)
 	if err != nil { // it was decoded a moment ago
-		u.Log.Error("event cannot be encoded", obs.KeyDeliveryID, d.ID, obs.KeyError, err)
+		u.buryRaw(it, r, err, now)
+		return
 	}
 	u.Metrics.Rerouted.Inc()
 	u.outcome(it, &kgo.Record{

@@ -58,12 +58,18 @@ func (u *Unit) buryLetter(it *item, letter *schemas.DeadLetter, also ...*kgo.Rec
 	it.letter = letter
 	u.Metrics.Decisions.WithLabelValues(string(retry.Dead)).Inc()
 	u.Metrics.DeadLetters.WithLabelValues(letter.Reason).Inc()
-	record, err := dlq.Record(u.Catalogue.DLQ(), dlq.Partition(letter, u.Catalogue.Partitions), letter)
+	record, err := u.letterRecord(letter)
 	if err != nil {
 		u.Log.Error("dead letter cannot be encoded, its source stays unsettled", obs.KeyReason, letter.Reason, obs.KeyError, err)
 		return
 	}
 	u.outcome(it, append(also, record)...)
+}
+
+// letterRecord is the record of a dead letter. It goes where its endpoint's letters are looked
+// for, which is another unit's partition when the source was misrouted.
+func (u *Unit) letterRecord(letter *schemas.DeadLetter) (*kgo.Record, error) {
+	return dlq.Record(u.Catalogue.DLQ(), dlq.Partition(letter, u.Catalogue.Partitions), letter)
 }
 
 // refuse settles an event whose key belongs to another delivery.
@@ -122,7 +128,7 @@ func (u *Unit) trimmed(it *item) []*kgo.Record {
 		u.Log.Error("dead letter cannot be trimmed, its source stays unsettled", obs.KeyError, err)
 		return nil
 	}
-	record, err := dlq.Record(u.Catalogue.DLQ(), dlq.Partition(letter, u.Catalogue.Partitions), letter)
+	record, err := u.letterRecord(letter)
 	if err != nil {
 		u.Log.Error("trimmed dead letter cannot be encoded, its source stays unsettled", obs.KeyError, err)
 		return nil

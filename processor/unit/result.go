@@ -23,9 +23,18 @@ func (u *Unit) finished(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket
 	}
 	now := time.Now()
 	u.ready.Add(l)
-	u.charge(l, ticket, res.Class, now)
+	if res.Stale || res.Local { // says nothing of the endpoint's health
+		l.breaker.Forget(ticket)
+	} else {
+		u.charge(l, ticket, res.Class, now)
+	}
+	if res.Local && u.phase == running { // our own trouble: no POST was made, no attempt is spent
+		u.Log.Error("attempt not made", obs.KeyDeliveryID, it.delivery.ID, obs.KeyEndpointID, it.delivery.EndpointID, obs.KeyError, res.Error)
+		u.holdFor(it, now, metrics.HoldLocal, now)
+		return
+	}
 	u.Metrics.Attempts.WithLabelValues(string(res.Class)).Inc()
-	if res.Class == retry.Cancelled {
+	if res.Local || res.Class == retry.Cancelled {
 		// Cut off by our own end; whether it was seen is not known. While the unit
 		// ends it stays unsettled, and whoever owns the unit next attempts it again.
 		if u.phase == running {
@@ -47,11 +56,10 @@ func (u *Unit) finished(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket
 
 	decision := u.Policy.Decide(now, spentBy(d), res.Outcome, ep.PermanentStatuses, ep.RetryCaps, u.Rand())
 	if decision.DisableEndpoint {
-		l.goneBy = ep
-		u.Disable(ep, "answered 410 Gone")
+		u.disable(l, ep, now)
 	}
-	if decision.PauseEndpoint > 0 {
-		l.pausedUntil = now.Add(decision.PauseEndpoint)
+	if until := now.Add(decision.PauseEndpoint); until.After(l.pausedUntil) { // of several that asked, the longest
+		l.pausedUntil = until
 	}
 	u.report(it, &res, &decision)
 	report := u.attemptRecord(it, &res, &decision)
@@ -67,6 +75,16 @@ func (u *Unit) finished(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket
 	default:
 		u.postpone(it, decision, now, report)
 	}
+}
+
+// goneAgain is after how long an endpoint that should be off by now is asked to be
+// switched off once more: the first time may have met with trouble of our own.
+const goneAgain = time.Minute
+
+// disable has an endpoint switched off that answered 410 under the given configuration.
+func (u *Unit) disable(l *endpointLane, ep *endpoint.Endpoint, now time.Time) {
+	l.goneBy, l.goneAt = ep, now
+	u.Disable(ep, "answered 410 Gone")
 }
 
 // charge tells the breaker and publishes the transition it makes of it.
@@ -121,7 +139,7 @@ func (u *Unit) hold(it *item, until time.Time, spread time.Duration, reason stri
 // lastClass keeps the class of the last attempt readable behind any number of
 // holds, but lets a spill be recognised when it comes back.
 func lastClass(d *schemas.Delivery, reason string) string {
-	if reason == metrics.HoldLaneFull || d.Attempts == 0 {
+	if isSpill(reason) || d.Attempts == 0 {
 		return reason
 	}
 	return d.History.LastClass

@@ -24,7 +24,9 @@ type stream struct {
 	topic   string
 	kind    kind
 	tracker *tracker.Tracker // nil until the group's position is known
-	waiting waiting          // of a tier
+	// expected is above every offset that was committed or read: none below follows in the same log.
+	expected int64
+	waiting  waiting // of a tier
 
 	// atLeast is how long every record of this tier waits: the cap of the next
 	// smaller one, since a longer wait never goes to a smaller tier than it needs.
@@ -52,7 +54,7 @@ func (s *stream) begin(at Position) bool {
 	if s.tracker != nil {
 		return false
 	}
-	s.tracker = tracker.New(at.Offset, at.Metadata)
+	s.tracker, s.expected = tracker.New(at.Offset, at.Metadata), at.Offset
 	return true
 }
 
@@ -76,12 +78,13 @@ func (u *Unit) full(s *stream, now time.Time) bool {
 		// wait for the fetch under way.
 		return len(s.unread) >= u.hysteresis(s, 2*unreadLow)
 	}
-	limit := u.WaitingRecords
-	if u.Memory.HalfFull() {
+	limit, scarce := u.WaitingRecords, u.Memory.HalfFull()
+	if scarce {
 		limit = 1
 	}
-	// What can't be due yet is not worth reading once the look-ahead is half full.
-	if s.quiet.After(now) && 2*s.waiting.len() >= limit {
+	// What can't be due yet is not worth reading once the look-ahead is half full; and
+	// while memory is scarce it would only be sent round, as fast as it is read.
+	if s.quiet.After(now) && (scarce || 2*s.waiting.len() >= limit) {
 		return true
 	}
 	return s.waiting.len() >= u.hysteresis(s, limit)

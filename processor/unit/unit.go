@@ -67,6 +67,7 @@ type Unit struct {
 	inFlight int
 	flight   sync.WaitGroup
 	capWait  bool // registered for a free slot
+	capTurn  bool // was called for one
 	deadline time.Time
 	settling settling
 	open     int // breakers that are not closed
@@ -172,6 +173,7 @@ func (u *Unit) Run() {
 			}
 		case restoring, ended:
 		}
+		u.passTurn()
 		timer.Reset(u.untilNext(now))
 		select {
 		case <-u.inbox.arrived:
@@ -210,6 +212,7 @@ func (u *Unit) end() {
 	for _, f := range u.inbox.close() {
 		f() // in this phase: records are released, questions are answered with nothing
 	}
+	u.passTurn()
 	u.Memory.Release(u.held)
 	u.Metrics.BreakersOpen.Sub(float64(u.open))
 	u.flight.Wait()

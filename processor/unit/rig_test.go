@@ -83,6 +83,10 @@ func (r *rig) startWith(restored unit.Restored) {
 	r.t.Helper()
 	r.unit = unit.New(r.t.Context(), settle.Owner{Unit: r.number, Assignment: 1}, r.Shared)
 	go r.unit.Run()
+	r.t.Cleanup(func() { // of a test that has failed
+		r.unit.Drop(unit.ErrLost)
+		<-r.unit.Done()
+	})
 	r.unit.Restore(restored)
 	for _, topic := range r.Catalogue.Consumed() {
 		at := unit.Position{Offset: -1}
@@ -231,7 +235,8 @@ type post struct {
 	At                      time.Time
 }
 
-// sender is a scripted unit.Sender: an attempt takes as long as the script says and honours its context.
+// sender is a scripted unit.Sender: an attempt takes as long as the script says and
+// honours its context. Scripts run one at a time.
 type sender struct {
 	script func(deliver.Request) (deliver.Result, time.Duration)
 
@@ -256,7 +261,7 @@ func (s *sender) Attempt(ctx context.Context, req deliver.Request) deliver.Resul
 	s.total++
 	s.most[req.Endpoint.ID] = max(s.most[req.Endpoint.ID], s.at[req.Endpoint.ID])
 	s.peak = max(s.peak, s.total)
-	script := s.script
+	res, takes := s.script(req)
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -265,7 +270,6 @@ func (s *sender) Attempt(ctx context.Context, req deliver.Request) deliver.Resul
 		s.total--
 	}()
 
-	res, takes := script(req)
 	if takes > 0 {
 		select {
 		case <-time.After(takes):
@@ -563,4 +567,12 @@ func header(r *kgo.Record, key string) string {
 
 func commitAt(topic string, offset int64) settle.Commit {
 	return settle.Commit{Topic: topic, Offset: offset}
+}
+
+func record(topic, key string, value []byte) *kgo.Record {
+	return &kgo.Record{Topic: topic, Key: []byte(key), Value: value}
+}
+
+func header2(key, value string) kgo.RecordHeader {
+	return kgo.RecordHeader{Key: key, Value: []byte(value)}
 }

@@ -35,13 +35,16 @@ type endpointLane struct {
 	pace    time.Duration
 	lastEnd time.Time
 	backlog int
+
+	arrived time.Time // when a delivery last joined
+	flooded time.Time // when the lane was last full
 	presses *stream   // intake of which stands still for this lane; nil: none
 	pressed time.Time // since when
 }
 
 // firstPace is assumed of an endpoint that has not answered yet: fast, so that
 // its first burst waits in the log and not in a tier. One that does not keep it
-// is found out within LanePause.
+// is found out by its first press.
 const firstPace = time.Millisecond
 
 // laneOf finds or makes the lane of an endpoint.
@@ -122,6 +125,7 @@ func (u *Unit) join(it *item, now time.Time) {
 		u.spill(l, it, metrics.HoldLaneFull, now)
 		return
 	}
+	l.arrived = now
 	l.queue.Push(it.class, it, len(d.Payload), now)
 	u.ready.Add(l)
 	u.alarms.set(l, now.Add(u.LaneAge))
@@ -166,72 +170,4 @@ func (u *Unit) admissible(it *item, now time.Time) (*endpointLane, bool) {
 		return nil, false
 	}
 	return l, true
-}
-
-// press makes intake stand still for a lane that has become full and drains
-// fast: its half will be gone before the pause hurts its neighbours. A slower
-// one spills what comes next.
-func (u *Unit) press(s *stream, l *endpointLane, now time.Time) {
-	if s.kind == tier || l.presses != nil || l.queue.Len() < u.LaneEntries {
-		return
-	}
-	if time.Duration(u.LaneEntries/2)*u.interval(l) <= u.LanePause {
-		s.pressed, l.presses, l.pressed = l, s, now
-		u.alarms.set(l, now.Add(u.LanePause))
-	}
-}
-
-// relieve lets intake go on once the lane that pressed has drained to its half,
-// or has had its time.
-func (u *Unit) relieve(l *endpointLane, now time.Time) {
-	if l.presses == nil {
-		return
-	}
-	if l.queue.Len() > u.LaneEntries/2 {
-		if now.Sub(l.pressed) < u.LanePause {
-			return
-		}
-		// It did not keep its pace: it must not press again until it has shown another.
-		l.pace = max(l.pace, 4*u.LanePause/time.Duration(u.LaneEntries))
-	}
-	l.presses.pressed, l.presses = nil, nil
-}
-
-// spill sends a delivery round through a tier, to come back when the lane will
-// have worked off what is in front of it.
-func (u *Unit) spill(l *endpointLane, it *item, reason string, now time.Time) {
-	l.backlog++
-	u.hold(it, now, max(time.Second, time.Duration(u.LaneEntries+l.backlog)*u.interval(l)), reason, now)
-}
-
-// interval is what lies between two completions: the pace, or what the endpoint's rate allows.
-func (u *Unit) interval(l *endpointLane) time.Duration {
-	if ep, ok := u.Endpoints.Get(l.id); ok && ep.RatePerSecond > 0 {
-		// A rate near zero must not overflow: no wait is longer than this.
-		return max(l.pace, time.Duration(min(float64(time.Second)/ep.RatePerSecond, float64(time.Hour))))
-	}
-	return l.pace
-}
-
-// isSpill says whether a hold was for want of room or turn in the lane.
-func isSpill(reason string) bool {
-	return reason == metrics.HoldLaneFull || reason == metrics.HoldLaneAge
-}
-
-// spillAged sends away what has waited too long at the head of a lane, so that
-// no record stays unsettled behind a slow endpoint.
-func (u *Unit) spillAged(l *endpointLane, now time.Time) {
-	u.relieve(l, now)
-	for _, class := range []lane.Class{lane.Live, lane.Retry, lane.Replay} {
-		for l.queue.AgeOf(class, now) >= u.LaneAge {
-			it, _ := l.queue.PopOf(class)
-			u.spill(l, it, metrics.HoldLaneAge, now)
-		}
-	}
-	if l.queue.Len() > 0 {
-		u.alarms.set(l, now.Add(u.LaneAge-l.queue.OldestAge(now)))
-	}
-	if l.presses != nil {
-		u.alarms.set(l, l.pressed.Add(u.LanePause))
-	}
 }

@@ -196,11 +196,15 @@ func TestUnit_ReroutesWhatIsMisplaced(t *testing.T) {
 		}
 		r.start()
 		r.endpoint("ep-here")
-		r.log.append(&kgo.Record{Topic: r.Catalogue.Events(), Partition: r.number, Key: []byte(elsewhere), Value: []byte(`{"n":1}`),
+		r.log.append(&kgo.Record{
+			Topic: r.Catalogue.Events(), Partition: r.number, Key: []byte(elsewhere), Value: []byte(`{"n":1}`),
 			Headers: []kgo.RecordHeader{
-				{Key: topics.HeaderEventType, Value: []byte("test.event")}, {Key: topics.HeaderIdempotencyKey, Value: []byte("k")},
-				{Key: topics.HeaderContentType, Value: []byte("text/plain")}, {Key: topics.HeaderTraceParent, Value: []byte("00-trace")},
-			}})
+				{Key: topics.HeaderEventType, Value: []byte("test.event")},
+				{Key: topics.HeaderIdempotencyKey, Value: []byte("k")},
+				{Key: topics.HeaderContentType, Value: []byte("text/plain")},
+				{Key: topics.HeaderTraceParent, Value: []byte("00-trace")},
+			},
+		})
 		r.log.append(&kgo.Record{Topic: r.Catalogue.Events(), Partition: r.number, Key: []byte(elsewhere), Value: []byte("garbage")})
 		time.Sleep(time.Second)
 		r.idle()

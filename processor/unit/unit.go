@@ -72,6 +72,9 @@ type Unit struct {
 	settling settling
 	open     int // breakers that are not closed
 
+	lookedAt      time.Time // when the lanes were last looked through for neighbours
+	hasNeighbours bool      // what was found
+
 	attempts context.Context //nolint:containedctx // the unit's own life: ends when attempts must be cut off
 	cutOff   context.CancelCauseFunc
 }

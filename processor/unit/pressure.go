@@ -1,0 +1,108 @@
+package unit
+
+import (
+	"time"
+
+	"github.com/barnabas-webhooks/barnabas/processor/lane"
+	"github.com/barnabas-webhooks/barnabas/processor/metrics"
+)
+
+// press makes intake stand still for a lane that has become full, if that hurts
+// nobody much: its half will be gone within LanePause, or there is no neighbour
+// whose deliveries would be kept waiting in the log. Otherwise the lane spills what comes next.
+func (u *Unit) press(s *stream, l *endpointLane, now time.Time) {
+	if l.queue.Len() < u.LaneEntries {
+		return
+	}
+	l.flooded = now
+	if s.kind == tier || l.presses != nil {
+		return
+	}
+	if half := time.Duration(u.LaneEntries/2) * u.interval(l); half <= u.LanePause || half <= u.LaneAge && !u.neighbours(now) {
+		s.pressed, l.presses, l.pressed = l, s, now
+		u.alarms.set(l, now.Add(u.LanePause))
+	}
+}
+
+const (
+	// recently is how long an endpoint counts as one that is at work.
+	recently = 10 * time.Second
+	// lookEvery bounds how often the lanes are looked through for neighbours.
+	lookEvery = 100 * time.Millisecond
+)
+
+// neighbours says whether there are endpoints at work that are not flooded: theirs
+// are the deliveries that a standstill would keep waiting. Where all are flooded,
+// each waits for itself.
+func (u *Unit) neighbours(now time.Time) bool {
+	if now.Sub(u.lookedAt) < lookEvery {
+		return u.hasNeighbours
+	}
+	u.lookedAt, u.hasNeighbours = now, false
+	for _, l := range u.lanes {
+		if now.Sub(l.arrived) < recently && now.Sub(l.flooded) >= recently {
+			u.hasNeighbours = true
+			break
+		}
+	}
+	return u.hasNeighbours
+}
+
+// relieve lets intake go on once the lane that pressed has drained to its half,
+// or has had its time.
+func (u *Unit) relieve(l *endpointLane, now time.Time) {
+	if l.presses == nil {
+		return
+	}
+	if l.queue.Len() > u.LaneEntries/2 {
+		switch waited := now.Sub(l.pressed); {
+		case waited < u.LanePause, waited < u.LaneAge && !u.neighbours(now):
+			return
+		case l.lastEnd.Before(l.pressed):
+			// Nothing of it ended meanwhile: it must not press again until it has shown a pace.
+			l.pace = max(l.pace, 2*u.LaneAge/time.Duration(u.LaneEntries)+1)
+		default:
+			l.pace = max(l.pace, 2*u.LanePause/time.Duration(u.LaneEntries)+1)
+		}
+	}
+	l.presses.pressed, l.presses = nil, nil
+}
+
+// spill sends a delivery round through a tier, to come back when the lane will
+// have worked off what is in front of it.
+func (u *Unit) spill(l *endpointLane, it *item, reason string, now time.Time) {
+	l.backlog++
+	u.hold(it, now, max(time.Second, time.Duration(u.LaneEntries+l.backlog)*u.interval(l)), reason, now)
+}
+
+// interval is what lies between two completions: the pace, or what the endpoint's rate allows.
+func (u *Unit) interval(l *endpointLane) time.Duration {
+	if ep, ok := u.Endpoints.Get(l.id); ok && ep.RatePerSecond > 0 {
+		// A rate near zero must not overflow: no wait is longer than this.
+		return max(l.pace, time.Duration(min(float64(time.Second)/ep.RatePerSecond, float64(time.Hour))))
+	}
+	return l.pace
+}
+
+// isSpill says whether a hold was for want of room or turn in the lane.
+func isSpill(reason string) bool {
+	return reason == metrics.HoldLaneFull || reason == metrics.HoldLaneAge
+}
+
+// spillAged sends away what has waited too long at the head of a lane, so that
+// no record stays unsettled behind a slow endpoint.
+func (u *Unit) spillAged(l *endpointLane, now time.Time) {
+	u.relieve(l, now)
+	for _, class := range []lane.Class{lane.Live, lane.Retry, lane.Replay} {
+		for l.queue.AgeOf(class, now) >= u.LaneAge {
+			it, _ := l.queue.PopOf(class)
+			u.spill(l, it, metrics.HoldLaneAge, now)
+		}
+	}
+	if l.queue.Len() > 0 {
+		u.alarms.set(l, now.Add(u.LaneAge-l.queue.OldestAge(now)))
+	}
+	if l.presses != nil {
+		u.alarms.set(l, now.Add(lookEvery))
+	}
+}

@@ -185,3 +185,37 @@ func TestPages_ShowConfigurationsThatLoad(t *testing.T) {
 	}
 	require.Positive(t, found)
 }
+
+// The map of packages is whole: a row for each, and none for what is not there.
+func TestArchitecture_MapsEveryPackage(t *testing.T) {
+	t.Parallel()
+	dir := root(t)
+	there := map[string]bool{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != dir && (strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_") || d.Name() == "testdata"):
+			return fs.SkipDir
+		case strings.HasSuffix(path, ".go"):
+			name, err := filepath.Rel(dir, filepath.Dir(path))
+			if err != nil {
+				return err
+			}
+			name = filepath.ToSlash(name)
+			if strings.HasPrefix(name, "internal/testkit/") { // one row for what tests share
+				name = "internal/testkit"
+			}
+			there[name] = true
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	_, section, _ := strings.Cut(read(t, "docs/ARCHITECTURE.md"), "## File map")
+	section, _, _ = strings.Cut(section, "\n## ")
+	rows := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?m)^\\| `([a-z0-9/]+)` \\|").FindAllStringSubmatch(section, -1) {
+		rows[m[1]] = true
+	}
+	require.Equal(t, there, rows)
+}

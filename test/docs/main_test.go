@@ -28,6 +28,6 @@ func read(t *testing.T, name string) string {
 
 // tempDir is a folder that outlives the first test that needs it.
 func tempDir() (dir string, remove func(), err error) {
-	dir, err = os.MkdirTemp("", "barnabas-docs-") //nolint:usetesting // shared by all tests of the package
+	dir, err = os.MkdirTemp("", "barnabas-docs-")
 	return dir, func() { _ = os.RemoveAll(dir) }, err
 }

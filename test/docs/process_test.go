@@ -77,7 +77,10 @@ func scrapeOnce() (all map[string]family, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()
-	defer func() { cancel(); <-ended }()
+	defer func() {
+		cancel()
+		_ = <-ended // what was wanted has been seen, or is the error that is returned
+	}()
 
 	select {
 	case addr := <-listens.found:
@@ -90,6 +93,8 @@ func scrapeOnce() (all map[string]family, err error) {
 
 // scrape asks until the metric named last is there.
 func scrape(ctx context.Context, url, last string) (map[string]family, error) {
+	client := &http.Client{Timeout: 10 * time.Second}
+	defer client.CloseIdleConnections()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -97,7 +102,7 @@ func scrape(ctx context.Context, url, last string) (map[string]family, error) {
 		if err != nil {
 			return nil, err
 		}
-		resp, err := http.DefaultTransport.RoundTrip(req)
+		resp, err := client.Do(req)
 		if err != nil {
 			return nil, err
 		}

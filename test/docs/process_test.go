@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -76,18 +78,17 @@ func scrapeOnce() (all map[string]family, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
+	go func() { ended <- a.Run(ctx); close(ended) }()
 	defer func() {
 		cancel()
-		_ = <-ended // what was wanted has been seen, or is the error that is returned
+		err = errors.Join(err, <-ended)
 	}()
 
 	select {
 	case addr := <-listens.found:
 		return scrape(ctx, "http://"+addr+"/metrics", "barnabas_group_lag")
 	case err := <-ended:
-		ended <- err
-		return nil, err
+		return nil, fmt.Errorf("it ended by itself: %w", err)
 	}
 }
 

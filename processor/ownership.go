@@ -109,37 +109,34 @@ func (o *ownership) ready() error {
 
 // assigned makes the units that were given to this process. They fetch nothing
 // until they are restored.
-func (o *ownership) assigned(_ context.Context, cl *kgo.Client, added map[string][]int32) {
+func (o *ownership) assigned(_ context.Context, cl *kgo.Client, given map[string][]int32) {
 	o.client.CompareAndSwap(nil, cl)
-	numbers := numbersOf(added)
+	numbers := numbersOf(given)
 	if len(numbers) == 0 {
 		return
 	}
 	// Pauses survive revocation, so those of an earlier stint go first; then the
 	// new unit stands still until it says otherwise.
-	cl.ResumeFetchPartitions(added)
-	cl.PauseFetchPartitions(added)
+	cl.ResumeFetchPartitions(given)
+	cl.PauseFetchPartitions(given)
+	added := make(map[int32]*unit.Unit, len(numbers))
 	o.mu.Lock()
 	for _, n := range numbers {
 		o.assignments++
 		u := unit.New(o.life, //nolint:contextcheck // the callback's context ends with the session, the unit does not
 			settle.Owner{Unit: n, Assignment: o.assignments}, o.shared)
-		o.units[n] = u
+		o.units[n], added[n] = u, u
 		go u.Run() //nolint:contextcheck // reading an event waits for nothing
 	}
 	o.shared.Metrics.Units.Set(float64(len(o.units)))
 	o.mu.Unlock()
 	o.shared.Log.Info("units assigned", obs.KeyUnits, numbers)
-	go o.restore(numbers)
+	go o.restore(added)
 }
 
 // restore reads the facts of new units and hands them over, trying until it has
-// or they are gone.
-func (o *ownership) restore(numbers []int32) {
-	left := map[int32]*unit.Unit{}
-	for _, n := range numbers {
-		left[n] = o.unit(n)
-	}
+// or they are gone, which may be before it begins.
+func (o *ownership) restore(left map[int32]*unit.Unit) {
 	for wait := time.Second; len(left) > 0; wait = min(2*wait, 30*time.Second) {
 		err := o.restorer.Restore(o.life, slices.Sorted(maps.Keys(left)), func(n int32, f *facts.Facts) {
 			left[n].Restore(unit.Restored{Arbiter: f.Arbiter, Breakers: f.Breakers})

@@ -1,0 +1,96 @@
+package sim_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/barnabas-webhooks/barnabas/internal/config"
+)
+
+// Profile is what kind of run a seed makes.
+type Profile struct {
+	Seed      uint64
+	Long      bool // the real schedule, over days; else one of seconds
+	Calm      bool // nobody crashes, freezes or is cut off: then no POST may be made twice
+	Brokers   int
+	Processes int // at most at a time
+	Endpoints int
+	Latency   bool
+	Window    time.Duration // of idempotency keys
+	Length    time.Duration // of the schedule
+	Steps     int
+	InFlight  int
+	Entries   int // of a lane
+}
+
+func (p Profile) String() string {
+	kind, weather := "short", "rough"
+	if p.Long {
+		kind = "long"
+	}
+	if p.Calm {
+		weather = "calm"
+	}
+	return fmt.Sprintf("seed %d: %s and %s, %s, %d steps, %d brokers, at most %d processes, %d endpoints, latency %t, window %s, lanes of %d, %d in flight",
+		p.Seed, kind, weather, p.Length, p.Steps, p.Brokers, p.Processes, p.Endpoints, p.Latency, p.Window, p.Entries, p.InFlight)
+}
+
+// NewProfile draws the profile of a seed: one in eight is long, one in four calm.
+func NewProfile(seed uint64) (Profile, *rand.Rand) {
+	rnd := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not for secrets
+	p := Profile{
+		Seed: seed, Long: seed%8 == 7, Calm: seed%4 == 3, Brokers: 1 + 2*rnd.IntN(2), Processes: 1 + rnd.IntN(3),
+		Endpoints: 2 + rnd.IntN(8), Latency: rnd.IntN(2) == 0, InFlight: []int{2, 16, 1024}[rnd.IntN(3)], Entries: []int{4, 32, 256}[rnd.IntN(3)],
+	}
+	if seed%16 == 7 {
+		p.Calm = false // of the long ones, half
+	}
+	if p.Long {
+		p.Brokers, p.Latency, p.Processes = 1, false, min(p.Processes, 2)
+		p.Window, p.Length, p.Steps = 24*time.Hour, 24*time.Hour, 40+rnd.IntN(40)
+		return p, rnd
+	}
+	p.Window = []time.Duration{15 * time.Second, 24 * time.Hour}[rnd.IntN(2)]
+	p.Length, p.Steps = time.Duration(20+rnd.IntN(60))*time.Second, 40+rnd.IntN(80)
+	return p, rnd
+}
+
+// Setting is the world of a profile.
+func (p Profile) Setting() Setting {
+	s := Setting{Brokers: p.Brokers, FetchWait: 250 * time.Millisecond, Configure: p.configure}
+	if p.Long {
+		s.FetchWait = 30 * time.Second
+	}
+	if p.Latency {
+		var mu sync.Mutex
+		rnd := rand.New(rand.NewPCG(p.Seed, 2)) //nolint:gosec // not for secrets
+		s.Latency = func() time.Duration {
+			mu.Lock()
+			defer mu.Unlock()
+			return time.Duration(rnd.Int64N(int64(3 * time.Millisecond)))
+		}
+	}
+	return s
+}
+
+func (p Profile) configure(c *config.Config) {
+	c.Idempotency.Window = p.Window
+	c.Limits.InFlight, c.Lanes.MaxEntries = p.InFlight, p.Entries
+	if p.Long {
+		c.Processor.SessionTimeout, c.Processor.HeartbeatInterval = 45*time.Second, 15*time.Second
+		return
+	}
+	c.Retry.Caps = []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 5 * time.Second}
+	c.Retry.Tiers = []time.Duration{time.Second, 2 * time.Second, 5 * time.Second}
+	c.Retry.Lifetime, c.Retry.MaxRetryAfter = time.Minute, 10*time.Second
+	c.Breaker.OpenFor, c.Breaker.OpenMax, c.Breaker.Window = time.Second, 8*time.Second, 5*time.Second
+	c.Lanes.MaxAge = 2 * time.Second
+	c.Timeouts.DNS, c.Timeouts.Connect, c.Timeouts.TLS, c.Timeouts.Headers = time.Second, time.Second, time.Second, 2*time.Second
+	c.Timeouts.Total, c.Timeouts.MaxTotal = 3*time.Second, 5*time.Second
+	c.Processor.SessionTimeout, c.Processor.HeartbeatInterval = 6*time.Second, time.Second
+	c.Processor.RebalanceTimeout, c.Processor.DrainTimeout, c.Processor.Beat = 10*time.Second, 7*time.Second, 50*time.Millisecond
+	c.Processor.TransactionTimeout = 5 * time.Second
+	c.Kafka.DialTimeout, c.Kafka.RequestTimeout, c.Kafka.RetryTimeout = 2*time.Second, 3*time.Second, 8*time.Second
+}

@@ -1,0 +1,302 @@
+package sim_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/barnabas-webhooks/barnabas/schemas"
+)
+
+// Run is one seed's world under its schedule.
+type Run struct {
+	*World
+	profile Profile
+	ledger  *Ledger
+	subs    []*Sub
+	modes   []mode
+	manual  *kgo.Client // produces to partitions of its own choice
+	tasks   sync.WaitGroup
+
+	mu       sync.Mutex // guards what follows
+	slots    []*Process
+	busy     []bool   // a process is being started or stopped there
+	undo     []func() // ends faults that are still on
+	furthest map[string]map[int32]int64
+}
+
+// step is one action of a schedule, at a time since its beginning.
+type step struct {
+	at   time.Duration
+	what string
+	do   func(r *Run)
+}
+
+// NewRun makes the world of a seed, with its endpoints and its processes.
+func NewRun(t *testing.T, p Profile, rnd *rand.Rand) *Run {
+	t.Helper()
+	r := &Run{
+		World: NewWorldOf(t, p.Setting()), profile: p, ledger: &Ledger{},
+		slots: make([]*Process, p.Processes), busy: make([]bool, p.Processes), furthest: map[string]map[int32]int64{},
+	}
+	r.modes = modes(r.cfg.Timeouts.Total)
+	r.manual = r.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	for i := range p.Processes {
+		r.startAt(i)
+	}
+	for i := range p.Endpoints {
+		s := &Sub{id: fmt.Sprintf("ep%d", i)}
+		s.receiver = r.Receiver(Answers(http.StatusNoContent))
+		s.settings(rnd, s.receiver.URL)
+		s.behave(r.modes[0], 0)
+		r.subs = append(r.subs, s)
+		r.PutEndpoint(s.id, s.spec)
+	}
+	return r
+}
+
+// Play goes through the schedule and then lets everything come to rest.
+func (r *Run) Play(steps []step) {
+	began := time.Now()
+	for _, s := range steps {
+		time.Sleep(s.at - time.Since(began))
+		r.ledger.Note(r.now(), "%s", s.what)
+		s.do(r)
+		r.watchOffsets()
+	}
+	r.heal()
+}
+
+// heal ends every fault, lets every receiver work, and waits until nothing waits.
+func (r *Run) heal() {
+	r.calm()
+	r.tasks.Wait()
+	r.calm() // what the last tasks began
+	for _, s := range r.subs {
+		s.behave(r.modes[0], 0)
+	}
+	for i := range r.slots {
+		r.startAt(i)
+	}
+	for _, s := range r.subs {
+		r.PutEndpoint(s.id, strings.Replace(s.spec, "{", `{"state":"enabled",`, 1))
+	}
+	r.ledger.Note(r.now(), "all is well from here on")
+	wait, limit := 2*time.Second, r.cfg.Retry.Lifetime+5*time.Minute
+	if r.profile.Long {
+		wait = 20 * time.Minute
+	}
+	for began := time.Now(); ; {
+		time.Sleep(wait)
+		r.watchOffsets()
+		n := r.TakeReading().Unsettled()
+		if n == 0 {
+			break
+		}
+		if time.Since(began) > limit {
+			r.ledger.Violated(1, "%d records are not settled %s after all is well: stuck", n, limit)
+			break
+		}
+	}
+	for i, p := range r.slots {
+		if p == nil {
+			continue
+		}
+		if err := p.Stop(); err != nil {
+			r.ledger.Violated(0, "process %s ended with an error: %v", p.Name, err)
+		}
+		r.slots[i] = nil
+	}
+}
+
+// calm ends what faults are on.
+func (r *Run) calm() {
+	r.mu.Lock()
+	undo := r.undo
+	r.undo = nil
+	r.mu.Unlock()
+	for _, f := range undo {
+		f()
+	}
+}
+
+// until notes what ends a fault; it runs once, after d or when all must be well.
+func (r *Run) until(d time.Duration, end func()) {
+	once := sync.OnceFunc(end)
+	r.mu.Lock()
+	r.undo = append(r.undo, once)
+	r.mu.Unlock()
+	r.tasks.Go(func() {
+		time.Sleep(d)
+		once()
+	})
+}
+
+// startAt starts a process in a slot that is free.
+func (r *Run) startAt(slot int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.slots[slot] != nil || r.busy[slot] {
+		return
+	}
+	p := r.Start()
+	r.slots[slot] = p
+	r.ledger.Note(r.now(), "%s starts", p.Name)
+	r.ledger.Over(r.ledger.Moves())
+}
+
+// take empties a slot; nil when nobody is there.
+func (r *Run) take(slot int) *Process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p := r.slots[slot]
+	if p != nil {
+		r.slots[slot] = nil
+	}
+	return p
+}
+
+// at is who is in a slot.
+func (r *Run) at(slot int) *Process {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.slots[slot]
+}
+
+// stopAt stops a process in order, beside what else happens.
+func (r *Run) stopAt(slot int) {
+	p := r.take(slot)
+	if p == nil {
+		return
+	}
+	r.mu.Lock()
+	r.busy[slot] = true
+	r.mu.Unlock()
+	moves := r.ledger.Moves()
+	r.tasks.Go(func() {
+		err := p.Stop()
+		r.ledger.Over(moves)
+		r.ledger.Note(r.now(), "%s has stopped: %v", p.Name, err)
+		if err != nil {
+			r.ledger.Violated(0, "process %s ended with an error: %v", p.Name, err)
+		}
+		r.mu.Lock()
+		r.busy[slot] = false
+		r.mu.Unlock()
+	})
+}
+
+func (r *Run) crashAt(slot int) {
+	p := r.take(slot)
+	if p == nil {
+		return
+	}
+	r.ledger.Note(r.now(), "%s is dead", p.Name)
+	r.ledger.Over(r.ledger.Disturb(p.Name, "crash"))
+	r.ledger.Over(r.ledger.Moves())
+	p.Crash()
+}
+
+func (r *Run) freezeAt(slot int, d time.Duration) {
+	p := r.at(slot)
+	if p == nil {
+		return
+	}
+	disturbed, moves := r.ledger.Disturb(p.Name, "freeze"), r.ledger.Moves()
+	p.Freeze()
+	r.until(d, func() {
+		p.Thaw()
+		r.ledger.Over(disturbed)
+		r.ledger.Over(moves)
+		r.ledger.Note(r.now(), "%s goes on", p.Name)
+	})
+}
+
+// send produces an event directly.
+func (r *Run) send(client *kgo.Client, endpoint, key string, record *kgo.Record) {
+	s := r.ledger.Sends(&Sent{At: r.now(), Endpoint: endpoint, Key: key, Payload: string(record.Value)})
+	client.Produce(context.WithoutCancel(r.ctx), record, func(rec *kgo.Record, err error) {
+		r.ledger.Answered(func() {
+			if s.Acked = err == nil; s.Acked {
+				s.Where = schemas.Coordinates{Topic: rec.Topic, Partition: rec.Partition, Offset: rec.Offset}
+			}
+		})
+	})
+}
+
+// post sends an event through the API until it is taken, a few times at most,
+// each time at another process.
+func (r *Run) post(endpoint, key, payload string, async bool) {
+	r.tasks.Go(func() {
+		body := fmt.Sprintf(`{"endpoint_id":%q,"event_type":"test.event","payload":%s}`, endpoint, payload)
+		header := http.Header{"Idempotency-Key": {key}}
+		if async {
+			header.Set("Prefer", "respond-async")
+		}
+		for range 4 {
+			r.mu.Lock()
+			alive := r.slots[rand.IntN(len(r.slots))]
+			r.mu.Unlock()
+			if alive == nil {
+				time.Sleep(time.Second)
+				continue
+			}
+			status, answer := r.callAt(alive, http.MethodPost, "/v1/deliveries", body, header)
+			s := &Sent{At: r.now(), Endpoint: endpoint, Key: key, Payload: payload, Status: status, Acked: status/100 == 2}
+			if s.Acked {
+				var accepted struct {
+					DeliveryID string `json:"delivery_id"`
+					Status     string `json:"status"`
+				}
+				if err := json.Unmarshal([]byte(answer), &accepted); err != nil {
+					r.ledger.Violated(0, "the API answered %d with %q", status, answer)
+				}
+				s.DeliveryID, s.Word = accepted.DeliveryID, accepted.Status
+			}
+			r.ledger.Sends(s)
+			if status != 0 && status < 500 && status != http.StatusTooManyRequests {
+				return
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+	})
+}
+
+// watchOffsets sees that no committed offset goes back.
+func (r *Run) watchOffsets() {
+	for topic, partitions := range r.positions() {
+		if r.furthest[topic] == nil {
+			r.furthest[topic] = map[int32]int64{}
+		}
+		for p, at := range partitions {
+			if before := r.furthest[topic][p]; at.offset < before {
+				r.ledger.Violated(10, "the committed offset of %s[%d] went back from %d to %d", topic, p, before, at.offset)
+			}
+			r.furthest[topic][p] = at.offset
+		}
+	}
+}
+
+// report prints everything that helps to understand a failing seed.
+func (r *Run) report(problems []string) {
+	r.t.Helper()
+	if len(problems) == 0 {
+		return
+	}
+	const most = 12
+	more := ""
+	if len(problems) > most {
+		problems, more = problems[:most], fmt.Sprintf("\n  ... and %d more", len(problems)-most)
+	}
+	require.Failf(r.t, "the promises were broken", "%s\n\n  %s%s\n\nThe schedule:\n%s\n\nAgain: go test ./test/sim -run 'TestSeeds' -seed=%d",
+		r.profile, strings.Join(problems, "\n  "), more, strings.Join(r.ledger.trace, "\n"), r.profile.Seed)
+}

@@ -66,10 +66,11 @@ func TestAttempt_ClosedWhileIdle(t *testing.T) {
 	r := newRig(t, options{})
 	for range 5 {
 		res := r.Attempt(t.Context(), request("http://"+addr))
-		<-closed
-		if res.Class != retry.OK { // the close may still be on its way: then it is the case above
+		if res.Class != retry.OK { // the close was still on its way: then it is the case above
 			require.True(t, res.Stale, res.Error)
+			continue
 		}
+		<-closed // one connection for each answer
 	}
 }
 

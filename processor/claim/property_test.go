@@ -57,14 +57,14 @@ func TestArbiter_AgreesWithTheWholeLog(t *testing.T) {
 				require.Equal(t, deliveryID(owner), c.DeliveryID, "offset %d", log[next].Offset)
 				require.Equal(t, owner, c.ClaimedOffset, "offset %d", log[next].Offset)
 				written = append(written, c)
-				if rnd.IntN(40) > 0 {
+				if rnd.IntN(100) > 0 {
 					continue
 				}
 				a = claim.NewArbiter(window)
 				for _, c := range compacted(rnd, written) {
 					a.Restore(&c)
 				}
-				next -= rnd.IntN(min(next+1, 150) + 1)
+				next -= rnd.IntN(min(next+1, 120) + 1)
 			}
 		})
 	}

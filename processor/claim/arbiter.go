@@ -31,18 +31,17 @@ type Question struct {
 // Arbiter remembers the claims of one unit. Not safe for concurrent use: the
 // unit's goroutine owns it.
 //
-// Claims expire by generation and not by scanning: two maps, of which the older
-// is dropped whole once everything in it is past the window. Whether a claim
-// still holds is decided by its own time, so the maps only bound memory.
+// Claims expire by generation and not by scanning. A generation holds what was
+// claimed in one window's length of record time, counted from 1970; so a key has
+// one owner at most in each, and the owner that binds a record is in the record's
+// own generation or the one before. Older ones are dropped whole as the log is
+// judged, and not as claims are restored: after a crash the log is read again from
+// what is unsettled, which may lie any time back, and is judged by the owners of then.
 type Arbiter struct {
-	window  time.Duration
-	current map[fingerprint]owner
-	older   map[fingerprint]owner
-	opened  time.Time // when the current generation began, in record time
-	// before holds the owners whose key was claimed anew after their window, in two
-	// generations like the above. A repeat at the end of a window that is read again
-	// after a crash, when the key has its next owner already, is judged by them.
-	before, olderBefore map[fingerprint]owner
+	window      time.Duration
+	generations map[int64]map[fingerprint]owner
+	last        int64 // generation of the record that was judged last
+	judged      bool
 }
 
 // fingerprint is the first half of a SHA-256 over endpoint and key: 16 bytes a
@@ -59,7 +58,7 @@ type owner struct {
 // NewArbiter makes an empty arbiter. window is how long a key is remembered,
 // counted from the record that claimed it (24 h by default).
 func NewArbiter(window time.Duration) *Arbiter {
-	return &Arbiter{window: window, current: map[fingerprint]owner{}, before: map[fingerprint]owner{}}
+	return &Arbiter{window: window, generations: map[int64]map[fingerprint]owner{}}
 }
 
 // Judge gives the verdict on the event at q.Offset. Offsets must come in log
@@ -69,21 +68,14 @@ func NewArbiter(window time.Duration) *Arbiter {
 func (a *Arbiter) Judge(q Question) schemas.Claim {
 	fp := fingerprintOf(q.EndpointID, q.Key)
 	content := half(q.ContentHash)
-	held, ok := a.find(fp)
-	if ok && held.offset > q.Offset {
-		if earlier, known := a.findBefore(fp); known && earlier.offset <= q.Offset && a.holds(earlier, q.At) {
-			held = earlier
-		}
-	}
+	a.expire(q.At)
+	held, ok := a.before(fp, q.Offset)
 	switch {
 	case !ok || !a.holds(held, q.At):
 		held = owner{deliveryID: q.DeliveryID, content: content, offset: q.Offset, at: q.At.UnixMilli()}
 		a.put(fp, held)
 		return a.answer(q, held, schemas.VerdictFirst)
-	case held.offset >= q.Offset:
-		// Our own record read again after a crash, or one that owned the key in
-		// a window before the present owner's: it was first then and is first now.
-		// (What repeated that one is known as long as the topic has not been compacted.)
+	case held.offset == q.Offset: // our own record, read again
 		return a.answer(q, held, schemas.VerdictFirst)
 	case held.content != content:
 		return a.answer(q, held, schemas.VerdictConflict)
@@ -92,67 +84,78 @@ func (a *Arbiter) Judge(q Question) schemas.Claim {
 	}
 }
 
-// Restore takes a claim as it was read from the idempotency topic.
+// Restore takes a claim as it was read from the idempotency topic, in any order.
 func (a *Arbiter) Restore(c *schemas.Claim) {
-	fp := fingerprintOf(c.EndpointID, c.Key)
-	held := owner{
+	a.put(fingerprintOf(c.EndpointID, c.Key), owner{
 		deliveryID: c.DeliveryID, content: half(c.PayloadHash),
 		offset: c.ClaimedOffset, at: c.ClaimedAt.UnixMilli(),
-	}
-	// The newest claim of a key wins; a repeat's write carries its owner unchanged.
-	if old, ok := a.find(fp); ok && old.offset > held.offset {
-		a.keepBefore(fp, held)
-		return
-	}
-	a.put(fp, held)
+	})
 }
 
-// Len is how many keys are remembered.
-func (a *Arbiter) Len() int { return len(a.current) + len(a.older) }
+// Len is how many claims are remembered.
+func (a *Arbiter) Len() int {
+	n := 0
+	for _, g := range a.generations {
+		n += len(g)
+	}
+	return n
+}
 
 // holds says whether a claim still binds its key at the time of a later record.
 func (a *Arbiter) holds(o owner, at time.Time) bool {
 	return at.UnixMilli()-o.at < a.window.Milliseconds()
 }
 
-func (a *Arbiter) find(fp fingerprint) (owner, bool) {
-	if o, ok := a.current[fp]; ok {
-		return o, true
+// before finds the last owner of a key at or before an offset. All generations
+// are asked, of which there are two or three: a broker's clock may have been set back.
+func (a *Arbiter) before(fp fingerprint, offset int64) (last owner, ok bool) {
+	for _, g := range a.generations {
+		if o, held := g[fp]; held && o.offset <= offset && (!ok || o.offset > last.offset) {
+			last, ok = o, true
+		}
 	}
-	o, ok := a.older[fp]
-	return o, ok
+	return last, ok
 }
 
+// put notes an owner. Two in one generation cannot both be right; the log's order decides.
 func (a *Arbiter) put(fp fingerprint, o owner) {
-	at := time.UnixMilli(o.at)
-	switch {
-	case a.opened.IsZero():
-		a.opened = at
-	case at.Sub(a.opened) >= a.window:
-		// All of older was claimed before this generation opened, a whole
-		// window ago: none of it can bind a key any more.
-		a.older, a.current, a.opened = a.current, map[fingerprint]owner{}, at
-		a.olderBefore, a.before = a.before, map[fingerprint]owner{}
+	number := a.generation(o.at)
+	g := a.generations[number]
+	if g == nil {
+		g = map[fingerprint]owner{}
+		a.generations[number] = g
 	}
-	if old, ok := a.find(fp); ok && old.offset < o.offset {
-		a.keepBefore(fp, old)
-	}
-	a.current[fp] = o
-}
-
-// keepBefore remembers the last owner before the present one.
-func (a *Arbiter) keepBefore(fp fingerprint, o owner) {
-	if known, ok := a.findBefore(fp); !ok || known.offset < o.offset {
-		a.before[fp] = o
+	if old, ok := g[fp]; !ok || o.offset < old.offset {
+		g[fp] = o
 	}
 }
 
-func (a *Arbiter) findBefore(fp fingerprint) (owner, bool) {
-	if o, ok := a.before[fp]; ok {
-		return o, true
+// expire drops the generations that can bind nothing any more: of two records in
+// a row the older one's time counts, so that one wrong time drops nothing.
+func (a *Arbiter) expire(at time.Time) {
+	now := a.generation(at.UnixMilli())
+	oldest := now - 1
+	if a.judged {
+		oldest = min(now, a.last) - 1
 	}
-	o, ok := a.olderBefore[fp]
-	return o, ok
+	if now != a.last || !a.judged || len(a.generations) > 2 {
+		for number := range a.generations {
+			if number < oldest {
+				delete(a.generations, number)
+			}
+		}
+	}
+	a.last, a.judged = now, true
+}
+
+// generation is the number of the window's length that a time is in.
+func (a *Arbiter) generation(millis int64) int64 {
+	length := max(a.window.Milliseconds(), 1)
+	number := millis / length
+	if millis%length < 0 {
+		number--
+	}
+	return number
 }
 
 func (a *Arbiter) answer(q Question, o owner, v schemas.Verdict) schemas.Claim {

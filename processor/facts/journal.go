@@ -3,6 +3,7 @@ package facts
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -39,7 +40,7 @@ func (j *Journal) AppendClaim(partition int32, c *schemas.Claim, done func()) {
 	}
 	j.append(&kgo.Record{
 		Topic: j.catalogue.Idempotency(), Partition: partition,
-		Key: claimKey(c.EndpointID, c.Key), Value: value,
+		Key: claimKey(c), Value: value,
 	}, done)
 }
 
@@ -69,11 +70,15 @@ func (j *Journal) append(r *kgo.Record, done func()) {
 	})
 }
 
-// claimKey is the compaction key of a claim: endpoint and idempotency key, with
-// a separator that an endpoint id cannot hold.
-func claimKey(endpointID, key string) []byte {
-	b := make([]byte, 0, len(endpointID)+1+len(key))
-	b = append(b, endpointID...)
+// claimKey is the compaction key of a claim: endpoint, idempotency key, and when
+// it was claimed, with a separator that an endpoint id cannot hold. The time keeps
+// one window's owner from being compacted away by the next one's: what was refused
+// because of the first and is read again after a crash must be refused again.
+func claimKey(c *schemas.Claim) []byte {
+	b := make([]byte, 0, len(c.EndpointID)+len(c.Key)+16)
+	b = append(b, c.EndpointID...)
 	b = append(b, 0)
-	return append(b, key...)
+	b = append(b, c.Key...)
+	b = append(b, 0)
+	return strconv.AppendInt(b, c.ClaimedAt.UnixMilli(), 10)
 }

@@ -400,6 +400,18 @@ func (j *Judge) story(a *Account) string {
 	for _, p := range j.byID[a.ID] {
 		add(p.Arrived, "POST of attempt %d by %s, signed %s, answered %d", p.Attempt, p.Process, p.Timestamp.Sub(j.w.start), p.Answer)
 	}
+	if a.Key != "" {
+		for _, s := range j.r.Events {
+			if o := j.m.byWhere[s.At]; o != a && o.Key == a.Key && o.Endpoint == a.Endpoint {
+				add(s.Timestamp, "(the same key: event %s, %s, %s, settled=%t)", coordinates(s.At), o.Name, o.Verdict, s.Settled)
+			}
+		}
+		for _, c := range j.r.Claims {
+			if c.Key == a.Key && c.EndpointID == a.Endpoint {
+				add(c.Written, "claim: %d is %s, owned by %s since %d", c.AnsweredOffset, c.Verdict, c.DeliveryID, c.ClaimedOffset)
+			}
+		}
+	}
 	sort.SliceStable(lines, func(i, k int) bool { return lines[i].at.Before(lines[k].at) })
 	text := fmt.Sprintf("%s for %s, key %q, %s", a.Name, a.Endpoint, a.Key, a.Verdict)
 	for _, l := range lines {

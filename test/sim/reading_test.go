@@ -16,7 +16,7 @@ type Reading struct {
 	Letters                  []LetterAt
 	Marks                    map[schemas.Coordinates]int // how often each dead letter was replayed
 	Attempts                 []AttemptAt
-	Claims                   []schemas.Claim
+	Claims                   []ClaimAt
 }
 
 // Source is a record of a consumed topic.
@@ -41,14 +41,19 @@ type AttemptAt struct {
 	Written time.Time
 }
 
+// ClaimAt is a claim and when it was written.
+type ClaimAt struct {
+	schemas.Claim
+	Written time.Time
+}
+
 // TakeReading reads everything.
 func (w *World) TakeReading() *Reading {
 	w.t.Helper()
 	c := w.Catalogue()
 	all := w.Read(append(c.Consumed(), c.DLQ(), c.DLQState(), c.Attempts(), c.Idempotency())...)
 	r := &Reading{Marks: map[schemas.Coordinates]int{}}
-	var commits map[string]map[int32]position
-	commits = w.positions()
+	commits := w.positions()
 	source := func(topic string, read bool) []Source {
 		trackers := map[int32]*tracker.Tracker{}
 		var sources []Source
@@ -100,7 +105,9 @@ func (w *World) TakeReading() *Reading {
 		}
 		r.Attempts = append(r.Attempts, AttemptAt{a, record.Timestamp})
 	}
-	r.Claims = decodeAll(w, all[c.Idempotency()], schemas.DecodeClaim)
+	for i, claim := range decodeAll(w, all[c.Idempotency()], schemas.DecodeClaim) {
+		r.Claims = append(r.Claims, ClaimAt{claim, all[c.Idempotency()][i].Timestamp})
+	}
 	return r
 }
 

@@ -4,9 +4,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"strconv"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -29,8 +31,17 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
+// hangs is how long a seed may take in real time: a hundred times what it does.
+const hangs = 3 * time.Minute
+
 func runSeed(t *testing.T, seed uint64) {
 	t.Helper()
+	// Outside the bubble, and so in real time: a goroutine that waits for a mutex stops a bubble's clock.
+	watch := time.AfterFunc(hangs, func() {
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("seed %d has hung for %s of real time", seed, hangs))
+	})
+	defer watch.Stop()
 	synctest.Test(t, func(t *testing.T) {
 		profile, rnd := NewProfile(seed)
 		r := NewRun(t, profile, rnd)

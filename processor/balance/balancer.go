@@ -9,9 +9,11 @@ package balance
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -70,34 +72,23 @@ func (b Balancer) MemberBalancer(members []kmsg.JoinGroupResponseMember) (kgo.Gr
 
 // Balance implements kgo.ConsumerBalancerBalance.
 func (Balancer) Balance(b *kgo.ConsumerBalancer, partitions map[string]int32) kgo.IntoSyncAssignment {
-	var ids []string
-	claims := map[string]Claim{}
-	b.EachMember(func(member *kmsg.JoinGroupResponseMember, meta *kmsg.ConsumerMemberMetadata) {
-		ids = append(ids, member.MemberID)
-		c := Claim{Generation: meta.Generation}
-		for _, owned := range meta.OwnedPartitions {
-			c.Units = append(c.Units, owned.Partitions...)
-		}
-		claims[member.MemberID] = c
-	})
-	units, err := wholeUnits(b.MemberTopics(), partitions)
-	if err != nil {
-		b.SetError(err) // the members join again after a while
-		return nil
-	}
-	slices.Sort(ids) // whatever order they are told in
-	shares := Share(units, ids, claims)
-
-	// Cooperative: what is still with somebody else is given only once he has
-	// let go of it, in the rebalance that his revocation brings about.
 	plan := b.NewPlan()
-	holder := holders(claims)
-	for id, share := range shares {
-		member := &kmsg.JoinGroupResponseMember{MemberID: id}
-		for topic := range partitions {
-			for _, unit := range share {
-				if h, held := holder[unit]; !held || h == id {
-					plan.AddPartition(member, topic, unit)
+	for _, in := range installations(b) {
+		units, err := wholeUnits(in.topics, partitions)
+		if err != nil {
+			b.SetError(err) // the members join again after a while
+			return nil
+		}
+		// Cooperative: what is still with somebody else is given only once he has
+		// let go of it, in the rebalance that his revocation brings about.
+		holder := holders(in.claims)
+		for id, share := range Share(units, in.ids, in.claims) {
+			member := &kmsg.JoinGroupResponseMember{MemberID: id}
+			for _, topic := range in.topics {
+				for _, unit := range share {
+					if h, held := holder[unit]; !held || h == id {
+						plan.AddPartition(member, topic, unit)
+					}
 				}
 			}
 		}
@@ -105,12 +96,58 @@ func (Balancer) Balance(b *kgo.ConsumerBalancer, partitions map[string]int32) kg
 	return plan
 }
 
+// installation is the members that want the same topics. Two of them in one group
+// are a slip of configuration: another prefix and the same group, or other tiers.
+// Those that share no topic are balanced side by side. Of those that do, the one
+// that most members want is, and the others get nothing until they agree: a
+// partition must never be with two members.
+type installation struct {
+	topics []string
+	ids    []string // sorted, whatever order they are told in
+	claims map[string]Claim
+}
+
+func installations(b *kgo.ConsumerBalancer) []*installation {
+	found := map[string]*installation{}
+	b.EachMember(func(member *kmsg.JoinGroupResponseMember, meta *kmsg.ConsumerMemberMetadata) {
+		topics := slices.Sorted(slices.Values(meta.Topics))
+		key := strings.Join(topics, "\x00")
+		in := found[key]
+		if in == nil {
+			in = &installation{topics: topics, claims: map[string]Claim{}}
+			found[key] = in
+		}
+		in.ids = append(in.ids, member.MemberID)
+		c := Claim{Generation: meta.Generation}
+		for _, owned := range meta.OwnedPartitions {
+			c.Units = append(c.Units, owned.Partitions...)
+		}
+		in.claims[member.MemberID] = c
+	})
+	keys := slices.Sorted(maps.Keys(found))
+	slices.SortStableFunc(keys, func(x, y string) int { return len(found[y].ids) - len(found[x].ids) })
+	taken := map[string]bool{}
+	var balanced []*installation
+	for _, key := range keys {
+		in := found[key]
+		if slices.ContainsFunc(in.topics, func(t string) bool { return taken[t] }) {
+			continue
+		}
+		for _, t := range in.topics {
+			taken[t] = true
+		}
+		slices.Sort(in.ids)
+		balanced = append(balanced, in)
+	}
+	return balanced
+}
+
 // wholeUnits is how many units have a partition in every topic. A topic that the
 // leader knows no partitions of is an error: a unit without it would never start,
 // and would not be given that topic's part later without being torn from the rest.
-func wholeUnits(topics map[string]struct{}, partitions map[string]int32) (int32, error) {
+func wholeUnits(topics []string, partitions map[string]int32) (int32, error) {
 	units := int32(math.MaxInt32)
-	for topic := range topics {
+	for _, topic := range topics {
 		n := partitions[topic]
 		if n == 0 {
 			return 0, fmt.Errorf("balance: no partitions are known of topic %s", topic)

@@ -291,6 +291,29 @@ func TestBalancer_NoTornUnits(t *testing.T) {
 	}
 }
 
+// Members that want other topics are another installation. Where both want a topic,
+// its partitions are with the larger one only.
+func TestBalancer_OtherTopics(t *testing.T) {
+	t.Parallel()
+	joined := func(id string, topics ...string) kmsg.JoinGroupResponseMember {
+		r := kmsg.NewJoinGroupResponseMember()
+		r.MemberID, r.ProtocolMetadata = id, balance.Balancer{}.JoinGroupMetadata(topics, nil, 1)
+		return r
+	}
+	given, err := plan(t, []kmsg.JoinGroupResponseMember{
+		joined("a", "x.events", "x.retry.1m"), joined("b", "x.events", "x.retry.1m"),
+		joined("other-prefix", "y.events"),
+		joined("other-tiers", "x.events", "x.retry.2m"),
+	}, map[string]int32{"x.events": 4, "x.retry.1m": 4, "x.retry.2m": 4, "y.events": 2})
+	require.NoError(t, err)
+	require.ElementsMatch(t, []int32{0, 1, 2, 3}, slices.Concat(given["a"]["x.events"], given["b"]["x.events"]))
+	require.Len(t, given["a"]["x.events"], 2)
+	require.ElementsMatch(t, given["a"]["x.events"], given["a"]["x.retry.1m"])
+	require.ElementsMatch(t, []int32{0, 1}, given["other-prefix"]["y.events"])
+	require.Empty(t, given["other-prefix"]["x.events"])
+	require.Empty(t, given["other-tiers"])
+}
+
 func TestShare_NoMembersNoShares(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, balance.Share(4, nil, nil))

@@ -105,7 +105,7 @@ func certificate(err error) (string, bool) {
 }
 
 // handshake is a failure in the TLS handshake, or an alert in place of an answer (TLS 1.3 refuses client
-// certificates that late).
+// certificates that late; net/http may then report the write that the alert cut short, and the class is reset).
 func handshake(err error, seen snapshot) (fault, bool) {
 	var op *net.OpError
 	alert := errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error")

@@ -70,7 +70,9 @@ func TestAttempt_Certificates(t *testing.T) {
 		"old TLS": {same, true, func(c *tls.Config) {
 			c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 		}, retry.TLS, "protocol version"},
-		"wants a client certificate": {same, true, func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }, retry.TLS, "certificate required"},
+		"wants a client certificate": {same, true, func(c *tls.Config) {
+			c.ClientAuth, c.MaxVersion = tls.RequireAnyClientCert, tls.VersionTLS12 // in 1.3 the alert may be overtaken
+		}, retry.TLS, "TLS: "},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

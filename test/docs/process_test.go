@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -54,8 +55,8 @@ func (a addresses) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// scrapeOnce runs a process with both roles on the embedded broker until it shows
-// the last metric that it registers.
+// scrapeOnce runs a process with both roles on the embedded broker until it is ready
+// and shows the last metric that it registers.
 func scrapeOnce() (all map[string]family, err error) {
 	dir, remove, err := tempDir()
 	if err != nil {
@@ -86,14 +87,21 @@ func scrapeOnce() (all map[string]family, err error) {
 
 	select {
 	case addr := <-listens.found:
-		return scrape(ctx, "http://"+addr+"/metrics", "barnabas_group_lag")
+		// Ready, so that it stops as a process does that has started.
+		if _, err := await(ctx, "http://"+addr+"/readyz", func([]byte) bool { return true }); err != nil {
+			return nil, err
+		}
+		text, err := await(ctx, "http://"+addr+"/metrics", func(text []byte) bool {
+			return bytes.Contains(text, []byte("barnabas_group_lag_failures_total")) // registered last: see watchLag of internal/app
+		})
+		return parse(text), err
 	case err := <-ended:
 		return nil, fmt.Errorf("it ended by itself: %w", err)
 	}
 }
 
-// scrape asks until the metric named last is there.
-func scrape(ctx context.Context, url, last string) (map[string]family, error) {
+// await asks until the answer is 200 and as it is wanted.
+func await(ctx context.Context, url string, wanted func(body []byte) bool) ([]byte, error) {
 	client := &http.Client{Timeout: 10 * time.Second}
 	defer client.CloseIdleConnections()
 	tick := time.NewTicker(50 * time.Millisecond)
@@ -107,10 +115,10 @@ func scrape(ctx context.Context, url, last string) (map[string]family, error) {
 		if err != nil {
 			return nil, err
 		}
-		all := parse(resp.Body)
+		body, err := io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if _, ok := all[last]; ok {
-			return all, nil
+		if err != nil || resp.StatusCode == http.StatusOK && wanted(body) {
+			return body, err
 		}
 		select {
 		case <-tick.C:
@@ -127,9 +135,9 @@ var (
 )
 
 // parse reads the text format as far as it is needed here.
-func parse(r io.Reader) map[string]family {
+func parse(text []byte) map[string]family {
 	all := map[string]family{}
-	lines := bufio.NewScanner(r)
+	lines := bufio.NewScanner(bytes.NewReader(text))
 	for lines.Scan() {
 		if m := headLine.FindStringSubmatch(lines.Text()); m != nil {
 			f := all[m[2]]

@@ -19,6 +19,7 @@ type Config struct {
 	// partition that is resumed waits as long at most, and an idle process fetches that often.
 	FetchWait   time.Duration
 	MaxInFlight int           // requests under way in the process
+	Rate        float64       // requests per second of the process; 0: no bound
 	MaxMemory   int64         // bytes of records held
 	Window      time.Duration // how long an idempotency key is remembered
 }
@@ -54,6 +55,9 @@ func (c Config) Validate() error {
 	}
 	if c.FetchWait < 10*time.Millisecond || c.FetchWait > time.Minute {
 		errs = append(errs, fmt.Errorf("fetch_wait: %s is outside 10ms to 1m", c.FetchWait))
+	}
+	if c.Rate < 0 {
+		errs = append(errs, fmt.Errorf("rate: %g must not be negative", c.Rate))
 	}
 	if c.MaxInFlight < 1 {
 		errs = append(errs, fmt.Errorf("max_in_flight: %d must be positive", c.MaxInFlight))

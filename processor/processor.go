@@ -65,7 +65,7 @@ func New(o Options) (*Processor, error) {
 	p.ownership = newOwnership(&unit.Shared{
 		Config: o.Unit, Catalogue: o.Catalogue, Policy: o.Policy, Breaker: o.Breaker,
 		Sender: o.Sender, Endpoints: o.Endpoints, Disable: o.Disable,
-		InFlight: inFlight, Memory: memory, Rand: rand.Float64, Log: o.Log, Metrics: m,
+		InFlight: inFlight, Rate: caps.NewRate(o.Rate), Memory: memory, Rand: rand.Float64, Log: o.Log, Metrics: m,
 	}, o.DrainTimeout)
 	return p, nil
 }
@@ -86,6 +86,9 @@ func (p *Processor) Run(ctx context.Context) error {
 	}
 	defer admin.Close()
 	ids, err := p.topicIDs(ctx, kadm.NewClient(admin))
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // told to stop before it had begun
+	}
 	if err != nil {
 		return err
 	}

@@ -24,6 +24,10 @@ type schema struct {
 	name  string // of its file, without .avsc: event.v1
 	codec *goavro.Codec
 	shape *shape
+	// alias is the fingerprint that goavro computes of the schema as it stands in its
+	// file, logical types and all: records that a Go producer writes with it carry that
+	// one. Nothing is written with it here.
+	alias uint64
 }
 
 func (s *schema) fingerprint() uint64 { return s.codec.Rabin }
@@ -43,7 +47,11 @@ func loadSchema(name string) *schema {
 	if err != nil {
 		panic(fmt.Sprintf("schemas: %s: %v", name, err))
 	}
-	return &schema{name: name, codec: codec, shape: sh}
+	asItStands, err := goavro.NewCodec(string(text))
+	if err != nil {
+		panic(fmt.Sprintf("schemas: %s: %v", name, err))
+	}
+	return &schema{name: name, codec: codec, shape: sh, alias: asItStands.Rabin}
 }
 
 // compile builds a goavro codec from a schema text after bringing it to plain

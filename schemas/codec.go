@@ -68,11 +68,13 @@ func newCodec[T any](all *codecs, record string, native func(*T) map[string]any,
 	c := codec[T]{record: record, native: native, size: size, check: check, read: map[uint64]reader[T]{}}
 	for i, version := range versions {
 		s := loadSchema(fmt.Sprintf("%s.v%d", record, i+1))
-		if other, taken := all.names[s.fingerprint()]; taken {
-			panic(fmt.Sprintf("schemas: %s has the fingerprint of %s", s.name, other))
+		for _, fingerprint := range []uint64{s.fingerprint(), s.alias} {
+			if other, taken := all.names[fingerprint]; taken && other != s.name {
+				panic(fmt.Sprintf("schemas: %s has the fingerprint of %s", s.name, other))
+			}
+			all.names[fingerprint] = s.name
+			c.read[fingerprint] = reader[T]{schema: s, record: version}
 		}
-		all.names[s.fingerprint()] = s.name
-		c.read[s.fingerprint()] = reader[T]{schema: s, record: version}
 		c.write = s
 	}
 	return c

@@ -34,6 +34,8 @@ type Config struct {
 	ProduceTimeout time.Duration
 	// VerdictTimeout is how long the verdict is waited for; then the answer is 202 "pending".
 	VerdictTimeout time.Duration
+	// RotationOverlap is how long a rotated-out signing secret goes on signing where the call does not say.
+	RotationOverlap time.Duration
 	// RecentDeliveries is how many deliveries GET /v1/deliveries/{id} remembers, at about 500 bytes each.
 	RecentDeliveries int
 }
@@ -48,6 +50,7 @@ func DefaultConfig() Config {
 		MaxBufferedBytes: 64 << 20,
 		ProduceTimeout:   5 * time.Second,
 		VerdictTimeout:   500 * time.Millisecond,
+		RotationOverlap:  endpoint.DefaultOverlap,
 		RecentDeliveries: 50_000,
 	}
 }

@@ -313,7 +313,7 @@ func (a *API) rotateSecret(w http.ResponseWriter, r *http.Request, who principal
 	if err != nil {
 		return err
 	}
-	rot := endpoint.Rotation{Overlap: endpoint.DefaultOverlap, Secret: secret.String(spec.Secret)}
+	rot := endpoint.Rotation{Overlap: a.opts.RotationOverlap, Secret: secret.String(spec.Secret)}
 	if spec.Overlap != nil {
 		rot.Overlap = time.Duration(*spec.Overlap)
 	}

@@ -48,7 +48,7 @@ func groupConfig(c *config.Config) processor.Config {
 		FetchWait: processor.DefaultConfig().FetchWait,
 		Group:     c.Processor.Group, SessionTimeout: c.Processor.SessionTimeout, Heartbeat: c.Processor.HeartbeatInterval,
 		RebalanceTimeout: c.Processor.RebalanceTimeout, DrainTimeout: c.Processor.DrainTimeout,
-		MaxInFlight: c.Limits.InFlight, MaxMemory: int64(c.Limits.Memory), Window: c.Idempotency.Window,
+		MaxInFlight: c.Limits.InFlight, Rate: c.Limits.Rate, MaxMemory: int64(c.Limits.Memory), Window: c.Idempotency.Window,
 	}
 }
 
@@ -87,6 +87,7 @@ func apiConfig(c *config.Config) (api.Config, error) {
 	a := api.DefaultConfig()
 	a.Addr = c.API.Listen
 	a.MaxBodyBytes = int64(c.API.MaxBody)
+	a.RotationOverlap = c.Endpoints.RotationOverlap
 	a.VerdictTimeout, a.MaxConcurrent = c.API.VerdictWait, c.API.MaxConcurrent
 	entries, err := c.API.Entries()
 	if err != nil {

@@ -122,7 +122,7 @@ type API struct {
 	TLSKeyFile    string        `koanf:"tls_key_file"   doc:"PEM file of its private key."`
 	MaxBody       Size          `koanf:"max_body"       doc:"Largest request body that is accepted."`
 	VerdictWait   time.Duration `koanf:"verdict_wait"   doc:"How long a send waits for the verdict on its idempotency key before it answers 202 pending. 0: no wait."`
-	MaxConcurrent int           `koanf:"max_concurrent" doc:"Requests served at a time; more are answered 429."`
+	MaxConcurrent int           `koanf:"max_concurrent" doc:"Requests served at a time; more are answered 503."`
 }
 
 // Metrics is the operators' listener.

@@ -55,7 +55,7 @@ func Default() Config {
 		},
 		API: API{
 			Listen:        ":8080",
-			MaxBody:       900 * KiB, // fits a record of 1 MiB, the brokers' default limit, with its history
+			MaxBody:       1200 * KiB, // holds the largest payload in base64
 			VerdictWait:   500 * time.Millisecond,
 			MaxConcurrent: 1024,
 		},

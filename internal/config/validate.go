@@ -14,13 +14,14 @@ import (
 
 	"github.com/barnabas-webhooks/barnabas/internal/kafka"
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
+	"github.com/barnabas-webhooks/barnabas/schemas"
 )
 
 // Bounds that follow from the topics' retention (DESIGN.md section 2).
 const (
-	maxWindow = 25 * time.Hour // the idempotency topic keeps claims for 26 h
-	maxTier   = 72 * time.Hour // the retry topics keep deliveries for 7 d
-	maxBody   = 16 * MiB
+	maxWindow = 25 * time.Hour                 // the idempotency topic keeps claims for 26 h
+	maxTier   = 72 * time.Hour                 // the retry topics keep deliveries for 7 d
+	maxBody   = Size(schemas.MaxSendBodyBytes) // holds the largest payload in base64
 	// maxTransaction is the brokers' default transaction.max.timeout.ms.
 	maxTransaction = 15 * time.Minute
 )

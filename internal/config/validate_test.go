@@ -58,7 +58,7 @@ func TestValidate_NamesKeyAndNumbers(t *testing.T) {
 		"no timeout":              {func(c *config.Config) { c.Timeouts.Connect = 0 }, []string{"timeouts.connect: must be more than 0"}},
 		"total over the most":     {func(c *config.Config) { c.Timeouts.Total = time.Minute }, []string{"timeouts.total: 1m0s is longer than max_total 30s"}},
 		"no memory":               {func(c *config.Config) { c.Limits.Memory = 1 }, []string{"limits.memory"}},
-		"lane below a payload":    {func(c *config.Config) { c.Lanes.MaxBytes = config.KiB }, []string{"lanes.max_bytes: 1KiB is less than api.max_body 900KiB"}},
+		"lane below a payload":    {func(c *config.Config) { c.Lanes.MaxBytes = config.KiB }, []string{"lanes.max_bytes: 1KiB is less than api.max_body 1200KiB"}},
 		"huge bodies":             {func(c *config.Config) { c.API.MaxBody = config.GiB }, []string{"api.max_body"}},
 		"nothing in flight":       {func(c *config.Config) { c.Limits.InFlight = 0 }, []string{"limits.in_flight"}},
 		"negative rate":           {func(c *config.Config) { c.Limits.Rate = -1 }, []string{"limits.rate"}},

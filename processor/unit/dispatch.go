@@ -55,7 +55,7 @@ func (u *Unit) serve(l *endpointLane, now time.Time) bool {
 		}
 		return false // a probe is under way: its result will tell
 	}
-	if wait := l.rateDelay(ep, now); wait > 0 {
+	if wait := u.rateDelay(l, ep, now); wait > 0 {
 		u.InFlight.Release()
 		l.breaker.Forget(ticket)
 		u.alarms.set(l, now.Add(wait))

@@ -75,6 +75,19 @@ func (u *Unit) width(l *endpointLane, ep *endpoint.Endpoint) int {
 	return l.breaker.Width(limit)
 }
 
+// rateDelay takes a token of the process's rate and one of the endpoint's, or says
+// how long until there are both.
+func (u *Unit) rateDelay(l *endpointLane, ep *endpoint.Endpoint, now time.Time) time.Duration {
+	giveBack, wait := u.Rate.Take(now)
+	if wait > 0 {
+		return wait
+	}
+	if wait = l.rateDelay(ep, now); wait > 0 {
+		giveBack()
+	}
+	return wait
+}
+
 // rateDelay takes a token of the endpoint's rate, or says how long until there is one.
 func (l *endpointLane) rateDelay(ep *endpoint.Endpoint, now time.Time) time.Duration {
 	if ep.RatePerSecond <= 0 {

@@ -59,6 +59,7 @@ type Shared struct {
 	Settler  Settler
 	Intake   Intake
 	InFlight *caps.InFlight
+	Rate     *caps.Rate // nil: no bound
 	Memory   *caps.Memory
 	Rand     func() float64 // uniform in [0, 1); safe for concurrent use
 	Log      *slog.Logger

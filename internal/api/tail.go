@@ -8,15 +8,21 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
 
-// runTail follows the idempotency and attempts topics from their ends until ctx ends. What it misses, because it was
-// not there or not caught up, makes verdicts late and look-ups fail, never wrong.
+// tailBack is how far before its start the tail begins: an event may be sent and judged before the client has found
+// the topics' ends, and clocks differ.
+const tailBack = 10 * time.Second
+
+// runTail follows the idempotency and attempts topics, from shortly before it starts, until ctx ends. What it misses,
+// because it was not there or not caught up, makes verdicts late and look-ups fail, never wrong.
 func (a *API) runTail(ctx context.Context) error {
+	start := time.Now().Add(-tailBack).UnixMilli()
 	cl, err := a.opts.Client(
 		kgo.ConsumeTopics(a.opts.Topics.Idempotency(), a.opts.Topics.Attempts()),
-		kgo.ConsumeStartOffset(kgo.NewOffset().AtEnd()),
+		kgo.ConsumeStartOffset(kgo.NewOffset().AfterMilli(start)),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()),
 		// Claims are not written in transactions; attempts are, and those of an aborted one have not happened.
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
@@ -39,7 +45,7 @@ func (a *API) runTail(ctx context.Context) error {
 		}
 		if time.Since(lastLog) > 10*time.Second {
 			lastLog = time.Now()
-			a.log.Warn("api_tail_read_failed", "error", err)
+			a.log.Warn("api_tail_read_failed", obs.KeyError, err)
 		}
 		wait = min(max(2*wait, 100*time.Millisecond), 5*time.Second)
 		select {
@@ -69,7 +75,8 @@ func (a *API) tailed(r *kgo.Record) {
 	}
 	if err != nil {
 		a.metrics.tailUndecodable.Inc()
-		a.log.Debug("api_tail_record_undecodable", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset)
+		a.log.Debug("api_tail_record_undecodable",
+			obs.KeyTopic, r.Topic, obs.KeyPartition, r.Partition, obs.KeyOffset, r.Offset)
 	}
 }
 

@@ -74,7 +74,7 @@ func TestUnit_DeadEndpointGetsProbesOnly(t *testing.T) {
 		require.LessOrEqual(t, len(posts), 5+20*5, "five to trip, at most about four probes an hour")
 		require.GreaterOrEqual(t, len(posts), 40, "and it is probed")
 		require.LessOrEqual(t, float64(r.log.inTiers())/n/20, 5.0, "rewrites of each per hour")
-		require.Equal(t, 1, r.sender.most["ep"])
+		require.Equal(t, 1, r.sender.width("ep"))
 		time.Sleep(8 * time.Hour) // lifetime
 		r.idle()
 		require.Len(t, r.letters(), n, "each ends as one dead letter")

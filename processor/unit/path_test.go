@@ -260,8 +260,7 @@ func TestUnit_SkipsWhatWasDoneBeforeACrash(t *testing.T) {
 		r.idle()
 		first := r.sender.seen("slow")
 
-		clear(r.log.next)
-		r.start()
+		r.restart()
 		time.Sleep(20 * time.Second)
 		r.idle()
 		require.Len(t, r.sender.seen("fast"), 49, "none twice")

@@ -103,6 +103,18 @@ func (r *rig) startWith(restored unit.Restored) {
 	}
 }
 
+// restart makes the next owner's unit, which reads from where the commits say.
+func (r *rig) restart() {
+	r.t.Helper()
+	r.log.mu.Lock()
+	clear(r.log.paused)
+	for _, topic := range r.Catalogue.Consumed() {
+		r.log.next[topic] = int(r.committed(topic) - r.log.base[topic])
+	}
+	r.log.mu.Unlock()
+	r.start()
+}
+
 // idle checks that nothing is left: everything that came in is settled, no byte and no slot is held.
 func (r *rig) idle() {
 	r.t.Helper()
@@ -399,6 +411,7 @@ type settler struct {
 	stopped  bool       // takes what is wanted and never asks
 	anew     bool       // the log was: commits may go back
 	answer   error      // instead of writing
+	refuse   bool       // as too large: what is trimmed is written
 	late     time.Duration
 	batches  int
 	largest  int
@@ -450,6 +463,9 @@ func (s *settler) write(b *settle.Batch) {
 	}
 	s.mu.Unlock()
 	for _, o := range b.Outcomes {
+		if s.refuse {
+			o.Records = o.Trim()
+		}
 		for _, rec := range o.Records {
 			s.rig.log.append(&kgo.Record{Topic: rec.Topic, Partition: rec.Partition, Key: rec.Key, Value: rec.Value, Headers: rec.Headers})
 		}
@@ -575,4 +591,13 @@ func record(topic, key string, value []byte) *kgo.Record {
 
 func header2(key, value string) kgo.RecordHeader {
 	return kgo.RecordHeader{Key: key, Value: []byte(value)}
+}
+
+func setInFlight(r *rig, limit int) { r.InFlight = caps.NewInFlight(limit) }
+
+// width is how many attempts of an endpoint were under way at once, at most.
+func (s *sender) width(endpointID string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.most[endpointID]
 }

@@ -59,9 +59,9 @@ func (s *stream) begin(at Position) bool {
 }
 
 // next is when the stream wants to be looked at again; zero: never by itself.
-func (s *stream) next() time.Time {
+func (s *stream) next(now time.Time) time.Time {
 	at, ok := s.waiting.next()
-	if s.paused && !s.quiet.IsZero() && (!ok || s.quiet.Before(at)) {
+	if s.paused && s.quiet.After(now) && (!ok || s.quiet.Before(at)) {
 		return s.quiet
 	}
 	return at

@@ -235,7 +235,7 @@ func (u *Unit) untilNext(now time.Time) time.Duration {
 		earlier(u.deadline)
 	case running:
 		for _, s := range u.streams {
-			earlier(s.next())
+			earlier(s.next(now))
 		}
 		earlier(u.alarms.next())
 	case restoring, ended:

@@ -176,7 +176,7 @@ func TestReplay_KilledAnywhere(t *testing.T) {
 				cmd.Env = append(os.Environ(), childEnv+"="+string(spec))
 				err := cmd.Run()
 				var exit *exec.ExitError
-				if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signaled() { //nolint:forcetypeassert,errcheck // unix only
+				if errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signaled() { //nolint:forcetypeassert // unix only
 					killed++
 				} else {
 					require.NoError(t, err)

@@ -30,16 +30,16 @@ func TestLetters_Filters(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	make := func(id, endpoint, tenant, reason, event string, age time.Duration) *schemas.DeadLetter {
+	letter := func(id, endpoint, tenant, reason, event string, age time.Duration) *schemas.DeadLetter {
 		l := letter(endpoint, 0)
 		l.Delivery.ID, l.Delivery.Tenant, l.Delivery.EventType, l.Reason, l.DeadAt = id, tenant, event, reason, now.Add(-age)
 		return l
 	}
 	refs := r.put(
-		make("d1", "ep1", "acme", "http_5xx", "invoice.paid", 3*time.Hour),
-		make("d2", "ep1", "acme", "timeout", "invoice.sent", 2*time.Hour),
-		make("d3", "ep2", "acme", "dns", "invoice.paid", 5*24*time.Hour),
-		make("d4", "ep3", "beta", "http_5xx", "user.made", time.Minute),
+		letter("d1", "ep1", "acme", "http_5xx", "invoice.paid", 3*time.Hour),
+		letter("d2", "ep1", "acme", "timeout", "invoice.sent", 2*time.Hour),
+		letter("d3", "ep2", "acme", "dns", "invoice.paid", 5*24*time.Hour),
+		letter("d4", "ep3", "beta", "http_5xx", "user.made", time.Minute),
 	)
 	for name, tc := range map[string]struct {
 		f    dlq.Filter
@@ -199,7 +199,7 @@ func TestLetters_StopsWhenToldTo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.put(letters("ep1", 50)...)
-	for range r.queue.Letters(t.Context(), dlq.Filter{}, dlq.ScanOptions{}) {
+	for range r.queue.Letters(t.Context(), dlq.Filter{}, dlq.ScanOptions{}) { //nolint:errcheck // what it stops at
 		break
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -50,8 +50,8 @@ func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 		if fetches.IsClientClosed() {
 			return errors.New("processor: the group's client was closed")
 		}
-		fetches.EachPartition(func(f kgo.FetchTopicPartition) {
-			p.handOver(f.Topic, f.Partition, f.Records) //nolint:contextcheck // reading an event waits for nothing
+		fetches.EachPartition(func(f kgo.FetchTopicPartition) { //nolint:contextcheck // reading an event waits for nothing
+			p.handOver(f.Topic, f.Partition, f.Records)
 		})
 		group.AllowRebalance() // after every poll, the empty and the failed ones too
 		fetches.EachError(func(topic string, partition int32, err error) {

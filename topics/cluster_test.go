@@ -109,7 +109,7 @@ func TestApply_SettingsOfTheDesign(t *testing.T) {
 		for _, kv := range config.Configs {
 			have[kv.Key] = kv.MaybeValue()
 		}
-		require.Equal(t, want[config.Name], [3]string{have["cleanup.policy"], have["retention.ms"], have["message.timestamp.type"]}, config.Name)
+		require.Equal(t, [3]string{have["cleanup.policy"], have["retention.ms"], have["message.timestamp.type"]}, want[config.Name], config.Name)
 		require.Equal(t, fmt.Sprint(c.MaxMessageBytes(config.Name)), have["max.message.bytes"], config.Name)
 		require.Equal(t, "1", have["min.insync.replicas"])
 	}

@@ -221,14 +221,14 @@ func appendProblem(err error) error {
 	default:
 		p = unavailableProblem("The event is not known to be durable; send it again with the same Idempotency-Key.")
 	}
-	return &causedProblem{Problem: p, cause: err}
+	return &causedError{Problem: p, cause: err}
 }
 
-// causedProblem is a problem whose cause is for the log only.
-type causedProblem struct {
+// causedError is a problem whose cause is for the log only.
+type causedError struct {
 	*Problem
 	cause error
 }
 
-func (p *causedProblem) Error() string   { return p.Problem.Error() + ": " + p.cause.Error() }
-func (p *causedProblem) Unwrap() []error { return []error{p.Problem, p.cause} }
+func (p *causedError) Error() string   { return p.Problem.Error() + ": " + p.cause.Error() }
+func (p *causedError) Unwrap() []error { return []error{p.Problem, p.cause} }

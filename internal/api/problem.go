@@ -47,7 +47,7 @@ func codes() []string {
 }
 
 // Problem is an RFC 9457 problem document. It is an error, so that handlers can return it.
-type Problem struct {
+type Problem struct { //nolint:errname // a document of RFC 9457, that is an error too
 	Type   string             `json:"type"`
 	Title  string             `json:"title"`
 	Status int                `json:"status"`

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
 )
 
@@ -67,7 +68,7 @@ func (a *API) wrap(least Role, handle handlerFunc) http.Handler {
 				panic(v) // net/http's own way to cut a connection
 			}
 			// The value may quote the request; the stack does not.
-			a.log.Error("api_panic", "method", r.Method, "route", r.Pattern, "stack", string(debug.Stack()))
+			a.log.Error("api_panic", obs.KeyMethod, r.Method, obs.KeyRoute, r.Pattern, obs.KeyStack, string(debug.Stack()))
 			a.fail(tracked, problemOf(errors.New("panic")))
 		}()
 		select {
@@ -100,7 +101,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, least Role, handle h
 func (a *API) explain(r *http.Request, err error) *Problem {
 	p := problemOf(err)
 	if p.Status >= http.StatusInternalServerError && p.code != CodeOverloaded {
-		a.log.Error("api_request_failed", "method", r.Method, "route", r.Pattern, "status", p.Status, "error", err)
+		a.log.Error("api_request_failed", obs.KeyMethod, r.Method, obs.KeyRoute, r.Pattern, obs.KeyStatus, p.Status, obs.KeyError, err)
 	}
 	return p
 }

@@ -11,7 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"io"
-	"log"
+	"log" //nolint:depguard // what net/http takes
 	"log/slog"
 	"math/big"
 	"net"

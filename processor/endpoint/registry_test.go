@@ -1,7 +1,6 @@
 package endpoint_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -292,7 +291,7 @@ func TestRegistry_EnsureForURL(t *testing.T) {
 	ids := make([]string, 10)
 	for i := range ids {
 		wg.Go(func() {
-			ep, err := r.EnsureForURL(context.Background(), "acme", u)
+			ep, err := r.EnsureForURL(t.Context(), "acme", u)
 			if err == nil {
 				ids[i] = ep.ID
 			}
@@ -376,10 +375,10 @@ func TestRegistry_CrossingChangesAreNotLost(t *testing.T) {
 		var wg sync.WaitGroup
 		var errs [2]error
 		wg.Go(func() {
-			_, errs[0] = regs[0].Put(context.Background(), "acme", endpoint.Settings{ID: id, URL: "https://new.example/"})
+			_, errs[0] = regs[0].Put(t.Context(), "acme", endpoint.Settings{ID: id, URL: "https://new.example/"})
 		})
 		wg.Go(func() {
-			_, errs[1] = regs[1].SetState(context.Background(), "acme", id, schemas.EndpointDisabled, "maintenance")
+			_, errs[1] = regs[1].SetState(t.Context(), "acme", id, schemas.EndpointDisabled, "maintenance")
 		})
 		wg.Wait()
 		require.NoError(t, errs[0])
@@ -407,7 +406,7 @@ func TestRegistry_CrossingCreationsHaveOneWinner(t *testing.T) {
 		var errs [2]error
 		for n := range 2 {
 			wg.Go(func() {
-				_, errs[n] = regs[n].Put(context.Background(), tenants[n], endpoint.Settings{ID: id, URL: "https://" + tenants[n] + ".example/"})
+				_, errs[n] = regs[n].Put(t.Context(), tenants[n], endpoint.Settings{ID: id, URL: "https://" + tenants[n] + ".example/"})
 			})
 		}
 		wg.Wait()

@@ -68,7 +68,7 @@ func sealer(t *testing.T, key secret.String) *endpoint.Sealer {
 func start(t *testing.T, c *kfake.Cluster, key secret.String) *endpoint.Table {
 	t.Helper()
 	table := endpoint.NewTable(endpoint.TableOptions{Topic: topic, Client: dial(c), Sealer: sealer(t, key)})
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- table.Run(ctx) }()
 	t.Cleanup(func() {

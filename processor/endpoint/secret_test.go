@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -118,7 +117,7 @@ func TestSealer_OpensOnlyWhatItSealedForTheSameEndpoint(t *testing.T) {
 		"empty":            func() ([]byte, error) { return s.Open("e1", nil) },
 	} {
 		_, err := open()
-		require.Truef(t, errors.Is(err, endpoint.ErrUnseal), "%s: %v", name, err)
+		require.ErrorIsf(t, err, endpoint.ErrUnseal, "%s: %v", name, err)
 	}
 }
 

@@ -220,7 +220,7 @@ func TestTable_IsLean(t *testing.T) { // not parallel: it measures the heap
 		recs[i] = record(t, fmt.Sprintf("ep_%026d", i), "https://hooks.customer.example/services/webhooks/incoming", key32('k'))
 	}
 	produce(t, client(t, c), recs...)
-	recs = nil
+	clear(recs)
 	table := endpoint.NewTable(endpoint.TableOptions{Topic: topic, Client: dial(c), Sealer: sealer(t, keyA)})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

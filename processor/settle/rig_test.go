@@ -35,10 +35,10 @@ func onBrokers(t *testing.T, scenario func(t *testing.T, addrs []string)) {
 		t.Parallel()
 		scenario(t, fake(t).ListenAddrs())
 	})
-	if real := os.Getenv("BARNABAS_TEST_KAFKA"); real != "" {
+	if cluster := os.Getenv("BARNABAS_TEST_KAFKA"); cluster != "" {
 		t.Run("kafka", func(t *testing.T) {
 			t.Parallel()
-			scenario(t, strings.Split(real, ","))
+			scenario(t, strings.Split(cluster, ","))
 		})
 	}
 }

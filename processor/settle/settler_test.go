@@ -227,7 +227,7 @@ func TestSettler_GoesOnAfterAnOutage(t *testing.T) {
 			want = append(want, value)
 			s := r.want(int32(i%partitions), int64(i), r.outcome("out", int32(i%partitions), value))
 			if i%2 == 1 {
-				time.Sleep(time.Duration(i) * 7 * time.Millisecond) //nolint:forbidigo // anywhere in a transaction
+				time.Sleep(time.Duration(i) * 7 * time.Millisecond)
 				r.wire.Cut()
 				require.Never(t, func() bool { return false }, 300*time.Millisecond, 100*time.Millisecond)
 				r.wire.Heal()

@@ -168,7 +168,7 @@ func TestUnit_GarbageIsBuried(t *testing.T) {
 			require.False(t, seen[l.Source], "twice")
 			seen[l.Source] = true
 			source := r.log.all(l.Source.Topic)[l.Source.Offset]
-			require.Equal(t, len(source.Value), len(l.Raw), "%v", l.Source)
+			require.Len(t, l.Raw, len(source.Value), "%v", l.Source)
 			require.Equal(t, string(source.Key), string(l.RawKey))
 			if len(source.Headers) < 10 {
 				require.Len(t, l.RawHeaders, len(source.Headers))

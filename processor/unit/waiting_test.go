@@ -141,7 +141,7 @@ func TestUnit_QuietTiersArePaused(t *testing.T) {
 		}
 		require.True(t, r.log.isPaused(r.Catalogue.Tier(3)))
 		require.Len(t, r.log.all(r.Catalogue.Tier(3)), 30)
-		time.Sleep(begun.Add(time.Hour - time.Second).Sub(time.Now()))
+		time.Sleep(time.Until(begun.Add(time.Hour - time.Second)))
 		require.True(t, r.log.isPaused(r.Catalogue.Tier(3)), "an hour has not passed since the last that was read")
 		time.Sleep(time.Hour)
 		r.idle()

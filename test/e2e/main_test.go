@@ -10,7 +10,7 @@ import (
 )
 
 // binary is the barnabas under test, built once.
-var binary string //nolint:gochecknoglobals // set before any test runs
+var binary string
 
 func TestMain(m *testing.M) {
 	code, err := build(m)
@@ -26,7 +26,7 @@ func build(m *testing.M) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	binary = filepath.Join(dir, "barnabas")
 	out, err := exec.CommandContext(context.Background(), "go", "build", "-o", binary, "../../cmd/barnabas").CombinedOutput()
 	if err != nil {

@@ -45,7 +45,7 @@ type site struct {
 	client  *client.Client
 }
 
-var sites atomic.Int64 //nolint:gochecknoglobals // numbers the tests' installations
+var sites atomic.Int64
 
 // newSite writes a configuration with short waits; more is appended to it.
 func newSite(t *testing.T, broker, more string) *site {
@@ -229,7 +229,7 @@ func status(t *testing.T, url string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	require.NoError(t, err)
-	resp, err := http.DefaultClient.Do(req) //nolint:forbidigo // of our own process
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0
 	}

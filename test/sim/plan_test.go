@@ -165,7 +165,7 @@ func (d *planner) misrouted() (string, func(*Run)) {
 	e, skip := d.event(false), 1+d.rnd.Int32N(3)
 	return "a service with another partitioner produces for " + e.endpoint, func(r *Run) {
 		record := r.plain(e.endpoint, e.key, e.payload)
-		n := int32(r.cfg.Topics.Partitions) //nolint:gosec // 4
+		n := int32(r.cfg.Topics.Partitions)
 		record.Partition = (topics.Partition(e.endpoint, int(n)) + skip) % n
 		r.send(r.manual, e.endpoint, e.key, record)
 	}
@@ -284,7 +284,7 @@ func (d *planner) freeze() (string, func(*Run)) {
 }
 
 // faults are what brokers may answer, and when.
-var faults = []struct { //nolint:gochecknoglobals // a table
+var faults = []struct {
 	key  kmsg.Key
 	errs []*kerr.Error
 }{

@@ -41,7 +41,7 @@ func (p Profile) String() string {
 
 // NewProfile draws the profile of a seed: one in eight is long, one in four calm.
 func NewProfile(seed uint64) (Profile, *rand.Rand) {
-	rnd := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not for secrets
+	rnd := rand.New(rand.NewPCG(seed, 0))
 	p := Profile{
 		Seed: seed, Long: seed%8 == 7, Calm: seed%4 == 3, Brokers: 1, Processes: 1 + rnd.IntN(3),
 		Endpoints: 2 + rnd.IntN(8), Latency: rnd.IntN(2) == 0, InFlight: []int{2, 16, 1024}[rnd.IntN(3)], Entries: []int{4, 32, 256}[rnd.IntN(3)],
@@ -67,7 +67,7 @@ func (p Profile) Setting() Setting {
 	}
 	if p.Latency {
 		var mu sync.Mutex
-		rnd := rand.New(rand.NewPCG(p.Seed, 2)) //nolint:gosec // not for secrets
+		rnd := rand.New(rand.NewPCG(p.Seed, 2))
 		s.Latency = func() time.Duration {
 			mu.Lock()
 			defer mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var oneSeed = flag.Int64("seed", -1, "run this seed alone") //nolint:gochecknoglobals // flags are
+var oneSeed = flag.Int64("seed", -1, "run this seed alone")
 
 // TestSeeds runs random schedules. Without more, a handful; SEEDS=n in the
 // environment (make sim SEEDS=n) runs n of them, from BARNABAS_SIM_FROM on, and -seed one alone.

@@ -88,7 +88,7 @@ func modes(patience time.Duration) []mode {
 
 // behave switches the receiver to a mode; its answers are drawn from seed.
 func (s *Sub) behave(m mode, seed uint64) {
-	rnd := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // not for secrets
+	rnd := rand.New(rand.NewPCG(seed, 1))
 	if m.dead {
 		s.receiver.host.Down()
 	} else {

@@ -40,7 +40,7 @@ func (w *Wire) fate(to string, p []byte) Fate {
 	if err != nil || port < brokerPort || port >= brokerPort+10 || len(p) < 6 {
 		return Fate{}
 	}
-	key := kmsg.Key(int16(binary.BigEndian.Uint16(p[4:6]))) //nolint:gosec // as it is on the wire
+	key := kmsg.Key(int16(binary.BigEndian.Uint16(p[4:6])))
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i, f := range w.faults {

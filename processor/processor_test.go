@@ -1,0 +1,270 @@
+package processor_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/barnabas-webhooks/barnabas/processor"
+	"github.com/barnabas-webhooks/barnabas/processor/breaker"
+	"github.com/barnabas-webhooks/barnabas/processor/deliver"
+	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
+	"github.com/barnabas-webhooks/barnabas/processor/settle"
+	"github.com/barnabas-webhooks/barnabas/processor/unit"
+	"github.com/barnabas-webhooks/barnabas/retry"
+	"github.com/barnabas-webhooks/barnabas/schemas"
+	"github.com/barnabas-webhooks/barnabas/topics"
+)
+
+func TestConfig_Validate(t *testing.T) {
+	t.Parallel()
+	require.NoError(t, processor.DefaultConfig().Validate())
+	for name, change := range map[string]func(*processor.Config){
+		"group":           func(c *processor.Config) { c.Group = "" },
+		"session_timeout": func(c *processor.Config) { c.SessionTimeout = 999 * time.Millisecond; c.Heartbeat = time.Millisecond },
+		"heartbeat":       func(c *processor.Config) { c.Heartbeat = c.SessionTimeout/3 + 1 },
+		"drain_timeout":   func(c *processor.Config) { c.DrainTimeout = c.RebalanceTimeout }, // C-132: with the numbers
+		"fetch_wait":      func(c *processor.Config) { c.FetchWait = 0 },
+		"max_in_flight":   func(c *processor.Config) { c.MaxInFlight = 0 },
+		"max_memory":      func(c *processor.Config) { c.MaxMemory = 8<<20 - 1 },
+		"window":          func(c *processor.Config) { c.Window = 0 },
+	} {
+		c := processor.DefaultConfig()
+		change(&c)
+		require.ErrorContains(t, c.Validate(), name+":")
+	}
+	err := processor.Config{}.Validate()
+	for _, name := range []string{"group", "session_timeout", "heartbeat", "drain_timeout", "fetch_wait", "max_in_flight", "max_memory", "window"} {
+		require.ErrorContains(t, err, name+":", "all at once")
+	}
+}
+
+// world is a broker with the topics, and processes beside it, in a bubble.
+type world struct {
+	t         *testing.T
+	network   *kfake.VirtualNetwork
+	client    *kgo.Client
+	catalogue topics.Catalogue
+
+	mu    sync.Mutex // guards posts
+	posts map[string][]time.Time
+	by    map[string]map[string]bool // processes that posted a delivery
+	takes time.Duration
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	w := &world{t: t, network: &kfake.VirtualNetwork{}, catalogue: topics.DefaultCatalogue(),
+		posts: map[string][]time.Time{}, by: map[string]map[string]bool{}, takes: 10 * time.Millisecond}
+	w.catalogue.Partitions = 8
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(w.network.Listen),
+		kfake.GroupMinSessionTimeout(time.Second))
+	require.NoError(t, err)
+	t.Cleanup(cluster.Close)
+	w.client, err = kgo.NewClient(w.kafka()...)
+	require.NoError(t, err)
+	t.Cleanup(w.client.Close)
+	return w
+}
+
+func (w *world) kafka() []kgo.Opt {
+	return []kgo.Opt{kgo.SeedBrokers("localhost:9092"), kgo.Dialer(w.network.DialContext)}
+}
+
+func (w *world) createTopics() {
+	w.t.Helper()
+	resp, err := kadm.NewClient(w.client).CreateTopics(w.t.Context(), int32(w.catalogue.Partitions), 1, nil, w.catalogue.Units()...)
+	require.NoError(w.t, err)
+	require.NoError(w.t, resp.Error())
+}
+
+// process starts one; stop ends it in order and returns what Run returned.
+func (w *world) process(name string) (p *processor.Processor, stop func() error) {
+	w.t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	if os.Getenv("BARNABAS_TEST_LOG") != "" {
+		log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", name)
+	}
+	p, err := processor.New(processor.Options{
+		Config: processor.DefaultConfig(), Kafka: w.kafka(), Catalogue: w.catalogue, Policy: retry.DefaultPolicy(),
+		Breaker: breaker.DefaultConfig(), Unit: unit.DefaultConfig(), Settle: settle.DefaultConfig(),
+		Sender: sender{w, name}, Endpoints: everyEndpoint{}, Disable: func(*endpoint.Endpoint, string) {},
+		Log: log, Registry: prometheus.NewRegistry(),
+	})
+	require.NoError(w.t, err)
+	ctx, cancel := context.WithCancel(w.t.Context())
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	stop = sync.OnceValue(func() error {
+		cancel()
+		return <-done
+	})
+	w.t.Cleanup(func() { _ = stop() })
+	return p, stop
+}
+
+// send produces n events of as many endpoints.
+func (w *world) send(n int) {
+	w.t.Helper()
+	for i := range n {
+		require.NoError(w.t, w.client.ProduceSync(w.t.Context(), &kgo.Record{
+			Topic: w.catalogue.Events(), Key: []byte(fmt.Sprintf("ep-%d", i)), Value: []byte(`{}`),
+			Headers: []kgo.RecordHeader{{Key: topics.HeaderEventType, Value: []byte("t")}},
+		}).FirstErr())
+	}
+}
+
+// delivered is how many deliveries were posted, and how many posts there were beyond one each.
+func (w *world) delivered() (n, again int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, posts := range w.posts {
+		again += len(posts) - 1
+	}
+	return len(w.posts), again
+}
+
+type sender struct {
+	w    *world
+	name string
+}
+
+func (s sender) Attempt(ctx context.Context, r deliver.Request) deliver.Result {
+	res := deliver.Result{StartedAt: time.Now(), Outcome: retry.Outcome{Class: retry.OK, Status: 204}}
+	s.w.mu.Lock()
+	s.w.posts[r.Delivery.ID] = append(s.w.posts[r.Delivery.ID], res.StartedAt)
+	if s.w.by[s.name] == nil {
+		s.w.by[s.name] = map[string]bool{}
+	}
+	s.w.by[s.name][r.Delivery.ID] = true
+	s.w.mu.Unlock()
+	select {
+	case <-time.After(s.w.takes):
+	case <-ctx.Done():
+		res.Class = retry.Cancelled
+	}
+	res.Duration = time.Since(res.StartedAt)
+	return res
+}
+
+// everyEndpoint knows all ids.
+type everyEndpoint struct{}
+
+func (everyEndpoint) Get(id string) (*endpoint.Endpoint, bool) {
+	return &endpoint.Endpoint{Endpoint: schemas.Endpoint{ID: id, State: schemas.EndpointEnabled, Order: schemas.OrderOrdered}}, true
+}
+func (everyEndpoint) Deleted(string) bool { return false }
+
+// Processes come and go in order while events flow: each event is delivered once, and
+// all units are worked by somebody (C-121, C-134, C-230).
+func TestProcessor_SharesUnitsInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.createTopics()
+		a, stopA := w.process("a")
+		require.ErrorIs(t, a.Ready(), processor.ErrNotInGroup)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, a.Ready())
+		w.send(100)
+		b, stopB := w.process("b")
+		w.send(100)
+		time.Sleep(time.Minute)
+		require.NoError(t, b.Ready())
+		w.send(100)
+		time.Sleep(10 * time.Second)
+		n, again := w.delivered()
+		require.Equal(t, 300, n)
+		require.Zero(t, again, "orderly moves repeat nothing")
+		require.NotEmpty(t, w.by["a"])
+		require.NotEmpty(t, w.by["b"])
+
+		w.send(100)
+		require.NoError(t, stopA())
+		w.send(100)
+		time.Sleep(time.Minute)
+		n, again = w.delivered()
+		require.Equal(t, 500, n)
+		require.Zero(t, again)
+		require.NoError(t, stopB())
+		offsets, err := kadm.NewClient(w.client).FetchOffsets(t.Context(), processor.DefaultConfig().Group)
+		require.NoError(t, err)
+		var committed int64
+		for p := range int32(8) {
+			o, ok := offsets.Lookup(w.catalogue.Events(), p)
+			require.True(t, ok)
+			committed += o.At
+		}
+		require.Equal(t, int64(500), committed)
+	})
+}
+
+// C-230: what hangs is cut off at the drain's deadline, the process ends, and the next one posts it again with the same id.
+func TestProcessor_StopsWithinItsDrainTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.createTopics()
+		w.takes = time.Hour
+		_, stop := w.process("a")
+		w.send(20)
+		time.Sleep(10 * time.Second)
+		begun := time.Now()
+		require.NoError(t, stop())
+		require.LessOrEqual(t, time.Since(begun), processor.DefaultConfig().DrainTimeout+5*time.Second)
+		w.takes = time.Millisecond
+		w.process("b")
+		time.Sleep(time.Minute)
+		n, again := w.delivered()
+		require.Equal(t, 20, n)
+		require.Equal(t, 20, again)
+	})
+}
+
+// C-234: without its topics it does not hang but says which is missing.
+func TestProcessor_MissingTopics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		_, stop := w.process("a")
+		time.Sleep(time.Minute)
+		require.ErrorContains(t, stop(), "look up topics")
+	})
+}
+
+// C-129: retention overtook the committed position while nobody ran: it goes on at the earliest that is left.
+// And a topic that was made anew is read from its start.
+func TestProcessor_GoesOnAfterDeletedRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.createTopics()
+		_, stop := w.process("a")
+		w.send(50)
+		time.Sleep(30 * time.Second)
+		require.NoError(t, stop())
+		n, _ := w.delivered()
+		require.Equal(t, 50, n)
+
+		w.send(50)
+		admin := kadm.NewClient(w.client)
+		ends, err := admin.ListEndOffsets(t.Context(), w.catalogue.Events())
+		require.NoError(t, err)
+		_, err = admin.DeleteRecords(t.Context(), ends.Offsets())
+		require.NoError(t, err)
+		w.send(50)
+		_, stop = w.process("b")
+		time.Sleep(30 * time.Second)
+		n, again := w.delivered()
+		require.Equal(t, 100, n, "fifty were deleted")
+		require.Zero(t, again)
+		require.NoError(t, stop())
+	})
+}

@@ -1,0 +1,246 @@
+package chaos
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/barnabas-webhooks/barnabas/retry"
+	"github.com/barnabas-webhooks/barnabas/schemas"
+	"github.com/barnabas-webhooks/barnabas/topics"
+)
+
+// CutKind says how outcomes of a worker were hidden.
+type CutKind string
+
+// Kinds of cuts.
+const (
+	CutKill   CutKind = "kill"   // kill -9
+	CutFreeze CutKind = "freeze" // SIGSTOP for longer than the session timeout
+	CutLost   CutKind = "lost"   // the broker had given its units to others when it looked again
+)
+
+// Cut is a moment from which what a worker had not settled is not settled by it any more.
+type Cut struct {
+	Kind  CutKind
+	PID   int
+	From  time.Time
+	To    time.Time // of a freeze: when it went on; else From
+	Units []int32   // of a loss; nil: all
+}
+
+// CutFinding is what cuts of one kind came to.
+type CutFinding struct {
+	Cuts int `json:"cuts"`
+	Busy int `json:"busy"` // of them, with requests in flight
+	// Hidden are POSTs whose outcome was hidden, and which therefore were or may be made again.
+	Hidden int `json:"hidden"`
+	// The worst single cut: how many POSTs it hid, and its bound: in flight at that moment, and completed since the
+	// worker's last beat.
+	MostHidden   int `json:"most_hidden"`
+	BoundOfMost  int `json:"bound_of_most"`
+	MostInFlight int `json:"most_in_flight"`
+	// Oldest is the longest time that a POST which was hidden had been completed at its cut.
+	OldestMillis int64 `json:"oldest_ms"`
+	// AfterThaw are those of Hidden that the worker began only after the cut: it did not know yet.
+	After int `json:"after"`
+}
+
+// PostFinding is what the receivers' side came to.
+type PostFinding struct {
+	Posts      int                     `json:"posts"`
+	Settled    int                     `json:"settled"`    // POSTs that an attempt record tells of
+	Hidden     int                     `json:"hidden"`     // POSTs whose outcome a fault hid
+	Duplicates int                     `json:"duplicates"` // POSTs of a delivery that had landed
+	Cuts       map[CutKind]*CutFinding `json:"cuts"`
+}
+
+const (
+	// skew is how far the worker's own start of an attempt and the receiver's may be apart.
+	skew = 100 * time.Millisecond
+	// slack is how much longer than one beat an outcome may have taken to get from the wire into the beat, on a
+	// machine that does other things too.
+	slack = 300 * time.Millisecond
+)
+
+// judgePosts holds the POSTs against the events and against the attempts that were settled.
+func (j *judge) judgePosts() {
+	j.Posts = len(j.ev.Posts)
+	for i := range j.ev.Posts {
+		p := &j.ev.Posts[i]
+		o, ok := j.owed[p.Delivery]
+		if !ok {
+			j.violated(forked, "%s was sent delivery %q, which is not owed: its key belongs to another", p.Endpoint, p.Delivery)
+			continue
+		}
+		o.posts = append(o.posts, p)
+		switch {
+		case !p.Verified:
+			j.violated(wrong, "a POST of delivery %s has a signature that does not verify", p.Delivery)
+		case p.Endpoint != o.event.Endpoint:
+			j.violated(wrong, "delivery %s of %s was sent to %s", p.Delivery, o.event.Endpoint, p.Endpoint)
+		case p.Body != o.event.Body:
+			j.violated(wrong, "delivery %s was sent with another payload than that of the event at %v", p.Delivery, o.event.At)
+		}
+	}
+	for id, o := range j.owed {
+		j.land(id, o)
+	}
+	j.explain(j.match(), j.beats())
+}
+
+// land counts what a receiver took, and what it was sent again after that.
+func (j *judge) land(id string, o *owed) {
+	slices.SortFunc(o.posts, func(a, b *Post) int { return a.Start.Compare(b.Start) })
+	first := slices.IndexFunc(o.posts, (*Post).landed)
+	if first >= 0 {
+		j.Landed++
+		j.Duplicates += len(o.posts) - first - 1
+		return
+	}
+	for n, r := range o.runs {
+		if r.delivered > 0 {
+			j.violated(lost, "delivery %s, run %d: settled as delivered, and no receiver took it", id, n)
+		}
+	}
+}
+
+// match pairs attempt records with POSTs and returns the POSTs without a record.
+func (j *judge) match() (hidden []*Post) {
+	attempts := map[string][]*Attempt{}
+	for i := range j.ev.History.Attempts {
+		if a := &j.ev.History.Attempts[i]; a.Kind == schemas.AttemptPost {
+			attempts[a.DeliveryID] = append(attempts[a.DeliveryID], a)
+		}
+	}
+	for id, o := range j.owed {
+		matched := make([]bool, len(o.posts))
+		slices.SortFunc(attempts[id], func(a, b *Attempt) int { return a.At.Compare(b.At) })
+		for _, a := range attempts[id] {
+			i := -1
+			for n, p := range o.posts {
+				if !matched[n] && p.Attempt == a.Number && !p.Start.Before(a.At) && p.Start.Before(a.At.Add(a.Duration+skew)) {
+					i = n
+					break
+				}
+			}
+			if i < 0 {
+				if a.Class == string(retry.OK) {
+					j.violated(wrong, "delivery %s: attempt %d at %s is settled as %s, and no receiver saw it", id, a.Number, a.At, a.Class)
+				}
+				continue
+			}
+			matched[i] = true
+			j.Settled++
+		}
+		for i, p := range o.posts {
+			if !matched[i] {
+				hidden = append(hidden, p)
+			}
+		}
+	}
+	return hidden
+}
+
+// beats says for each unit when outcomes of it were written that were committed, in order. A batch that fails is tried
+// again by itself: so that a worker's beat for one unit says nothing of another.
+func (j *judge) beats() map[int32][]time.Time {
+	beats := map[int32][]time.Time{}
+	for i := range j.ev.History.Attempts {
+		a := &j.ev.History.Attempts[i]
+		beats[a.Source.Partition] = append(beats[a.Source.Partition], a.Written)
+	}
+	for _, of := range beats {
+		slices.SortFunc(of, time.Time.Compare)
+	}
+	return beats
+}
+
+// lastBeat is the last beat before t that was committed; zero: none.
+func lastBeat(beats []time.Time, t time.Time) time.Time {
+	i, _ := slices.BinarySearchFunc(beats, t, time.Time.Compare)
+	if i == 0 {
+		return time.Time{}
+	}
+	return beats[i-1]
+}
+
+// explain finds the cut that hid each POST: of the worker that owned the unit, or believed to, when the POST was
+// made. One that no cut explains was made again without need, or will be.
+func (j *judge) explain(hidden []*Post, beats map[int32][]time.Time) {
+	j.Hidden = len(hidden)
+	j.Cuts = map[CutKind]*CutFinding{CutKill: {}, CutFreeze: {}, CutLost: {}}
+	cuts := slices.Clone(j.ev.Cuts)
+	slices.SortFunc(cuts, func(a, b Cut) int { return a.From.Compare(b.From) })
+	tenures := map[int32][]Tenure{}
+	for _, t := range j.ev.Tenures {
+		tenures[t.Unit] = append(tenures[t.Unit], t)
+	}
+	slices.SortFunc(hidden, func(a, b *Post) int { return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.Delivery, b.Delivery)) })
+	by := make([][]*Post, len(cuts))
+	for _, p := range hidden {
+		unit := topics.Partition(p.Endpoint, j.ev.Partitions)
+		owners := slices.DeleteFunc(slices.Clone(tenures[unit]), func(t Tenure) bool { return !t.covers(p.Start) })
+		i := slices.IndexFunc(cuts, func(c Cut) bool {
+			return p.Start.Before(c.To.Add(skew)) && p.End.After(lastBeat(beats[unit], c.From).Add(-slack)) &&
+				slices.ContainsFunc(owners, func(t Tenure) bool { return t.PID == c.PID && t.covers(c.From) })
+		})
+		if i < 0 {
+			j.violated(unasked, "delivery %s, attempt %d at %s (%s, unit %d, answered %d after %s): its outcome was never settled, and no fault hid it; owners %v",
+				p.Delivery, p.Attempt, p.Start.Format("15:04:05.000"), p.Endpoint, unit, p.Status, p.End.Sub(p.Start).Round(time.Millisecond), owners)
+			continue
+		}
+		by[i] = append(by[i], p)
+	}
+	for i, c := range cuts {
+		j.cut(&c, by[i], tenures, beats)
+	}
+}
+
+// covers says whether the stint was under way.
+func (t Tenure) covers(at time.Time) bool {
+	return !at.Before(t.From.Add(-skew)) && at.Before(t.To.Add(skew))
+}
+
+// String is the stint in short.
+func (t Tenure) String() string {
+	const short = "15:04:05.000"
+	return fmt.Sprintf("pid %d %s to %s", t.PID, t.From.Format(short), t.To.Format(short))
+}
+
+// cut adds one cut to its kind's numbers.
+func (j *judge) cut(c *Cut, hidden []*Post, tenures map[int32][]Tenure, beats map[int32][]time.Time) {
+	f := j.Cuts[c.Kind]
+	f.Cuts++
+	owned := map[int32]bool{}
+	for unit, of := range tenures {
+		owned[unit] = slices.ContainsFunc(of, func(t Tenure) bool { return t.PID == c.PID && t.covers(c.From) })
+	}
+	inFlight, since := 0, 0
+	for i := range j.ev.Posts {
+		p := &j.ev.Posts[i]
+		unit := topics.Partition(p.Endpoint, j.ev.Partitions)
+		switch {
+		case !owned[unit] || p.Start.After(c.From):
+		case p.End.After(c.From):
+			inFlight++
+		case p.End.After(lastBeat(beats[unit], c.From).Add(-slack)):
+			since++
+		}
+	}
+	if inFlight > 0 {
+		f.Busy++
+	}
+	f.MostInFlight = max(f.MostInFlight, inFlight)
+	f.Hidden += len(hidden)
+	if len(hidden) > f.MostHidden {
+		f.MostHidden, f.BoundOfMost = len(hidden), inFlight+since
+	}
+	for _, p := range hidden {
+		f.OldestMillis = max(f.OldestMillis, c.From.Sub(p.End).Milliseconds())
+		if p.Start.After(c.From) {
+			f.After++
+		}
+	}
+}

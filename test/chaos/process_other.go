@@ -1,0 +1,8 @@
+//go:build !linux
+
+package chaos
+
+import "syscall"
+
+// processAttributes is nothing: only Linux lets a process die with its parent.
+func processAttributes() *syscall.SysProcAttr { return nil }

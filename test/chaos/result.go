@@ -1,0 +1,115 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+)
+
+// Result is what a run came to.
+type Result struct {
+	Seed       uint64         `json:"seed"`
+	Faults     map[string]int `json:"faults"` // done, by kind
+	Planned    int            `json:"faults_planned"`
+	Minutes    float64        `json:"minutes"`       // under load and faults
+	Total      float64        `json:"total_minutes"` // start, quiet and replay included
+	Sent       int            `json:"sent"`          // sends that were answered
+	Calls      int            `json:"api_calls"`     // calls of the API, those without an answer included
+	Shed       int            `json:"shed"`          // sends that were not begun, because too many were under way
+	InFlight   int            `json:"in_flight_limit"`
+	BeatMillis int64          `json:"beat_ms"`
+	Stopped    int            `json:"stopped_by_sigterm"` // worker processes
+	Finding
+}
+
+func newResult(c *chaos, f *Finding, planned int, under time.Duration) *Result {
+	r := &Result{
+		Seed: c.Seed, Faults: map[string]int{}, Planned: planned, Minutes: under.Minutes(), Total: time.Since(c.began).Minutes(),
+		Sent: len(c.load.sent), Calls: c.load.tries, Shed: c.load.shed, InFlight: c.site.timing.inFlight,
+		BeatMillis: c.site.timing.beat.Milliseconds(), Finding: *f,
+	}
+	done := 0
+	for kind, n := range c.mayhem.done {
+		r.Faults[string(kind)] = n
+		done += n
+	}
+	r.Stopped = r.Faults[string(rollWorkers)]*workers + workers
+	var more []string
+	if done < planned {
+		more = append(more, fmt.Sprintf("%s only %d of %d faults were done within the limit of %s", harness, done, planned, c.Limit))
+	}
+	if r.LeftDead+r.Live > 0 {
+		more = append(more, fmt.Sprintf("%s %d deliveries are dead letters and %d wait at the end, with all receivers healthy", harness, r.LeftDead, r.Live))
+	}
+	for _, what := range c.load.failed {
+		more = append(more, harness+" "+what)
+	}
+	for _, what := range c.fleet.broken {
+		more = append(more, wrong+" "+what)
+	}
+	r.Violations = append(shorten(more), r.Violations...)
+	return r
+}
+
+// Held says whether nothing was violated.
+func (r *Result) Held() bool { return len(r.Violations) == 0 }
+
+// WriteJSON prints the result as JSON.
+func (r *Result) WriteJSON(w io.Writer) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	if err := e.Encode(r); err != nil {
+		return fmt.Errorf("print result: %w", err)
+	}
+	return nil
+}
+
+// WriteTable prints the result for people.
+func (r *Result) WriteTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(name string, n int, note string, args ...any) {
+		fmt.Fprintf(t, "  %s\t%d\t\t%s\n", name, n, fmt.Sprintf(note, args...))
+	}
+	for _, kind := range []faultKind{killWorker, freezeWorker, killBroker, freezeBroker, rollWorkers, killAPI, replayDead} {
+		note := ""
+		switch kind {
+		case killWorker:
+			note = fmt.Sprintf("in %.1f minutes; %d of them with requests in flight", r.Minutes, r.PostFinding.Cuts[CutKill].Busy)
+		case rollWorkers:
+			note = fmt.Sprintf("%d workers stopped by SIGTERM, those of the end included", r.Stopped)
+		case replayDead:
+			note = "under load, half of them killed"
+		default:
+		}
+		row(string(kind), r.Faults[string(kind)], "%s", note)
+	}
+	row("sends answered", r.Sent, "%d calls of the API, the others through Kafka; %d not begun, too many were under way", r.Calls, r.Shed)
+	row("events", r.Events, "%d repeats, %d conflicts, %d in a wrong partition", r.Repeats, r.Conflicts, r.Strays)
+	row("deliveries owed", r.Deliveries, "one for each key and endpoint, and each event without a key")
+	row("landed", r.Landed, "a receiver answered 2xx")
+	row("dead letters", r.Dead, "%d replayed, %d left", r.Replayed, r.LeftDead)
+	row("lost", r.Lost, "")
+	row("forked", r.Forked, "")
+	row("POSTs", r.Posts, "%d settled", r.Settled)
+	row("POSTs hidden", r.Hidden, "their outcome was not settled, because a fault came first")
+	for _, kind := range []CutKind{CutKill, CutFreeze, CutLost} {
+		c := r.PostFinding.Cuts[kind]
+		row("  by "+string(kind), c.Hidden, "%d cuts; at most %d by one, where %d were in flight or done since the last beat; oldest done %d ms before; %d begun after",
+			c.Cuts, c.MostHidden, c.BoundOfMost, c.OldestMillis, c.After)
+	}
+	row("duplicate POSTs", r.Duplicates, "the same id again after it had landed")
+	if err := t.Flush(); err != nil {
+		return fmt.Errorf("print result: %w", err)
+	}
+	for _, v := range r.Violations {
+		fmt.Fprintf(w, "VIOLATED: %s\n", v)
+	}
+	verdict := "All held"
+	if !r.Held() {
+		verdict = fmt.Sprintf("%d violations", len(r.Violations))
+	}
+	_, err := fmt.Fprintf(w, "%s; seed %d, %.1f minutes.\n", verdict, r.Seed, r.Total)
+	return err
+}

@@ -65,8 +65,10 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{t: t, network: &kfake.VirtualNetwork{}, catalogue: topics.DefaultCatalogue(),
-		posts: map[string][]time.Time{}, by: map[string]map[string]bool{}, takes: 10 * time.Millisecond}
+	w := &world{
+		t: t, network: &kfake.VirtualNetwork{}, catalogue: topics.DefaultCatalogue(),
+		posts: map[string][]time.Time{}, by: map[string]map[string]bool{}, takes: 10 * time.Millisecond,
+	}
 	w.catalogue.Partitions = 8
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(w.network.Listen),
 		kfake.GroupMinSessionTimeout(time.Second))

@@ -88,6 +88,7 @@ func endpointNative(e *Endpoint) map[string]any {
 		"retry_caps_micros":  caps,
 		"created_at":         millis(e.CreatedAt),
 		"updated_at":         millis(e.UpdatedAt),
+		"breaker_reset_at":   millis(e.BreakerResetAt),
 	}
 }
 
@@ -105,6 +106,7 @@ func endpointV1(f fields) Endpoint {
 		Timeout:        f.micros("timeout_micros"),
 		CreatedAt:      f.time("created_at"),
 		UpdatedAt:      f.time("updated_at"),
+		BreakerResetAt: f.time("breaker_reset_at"),
 	}
 	e.State, e.Order = e.state(), e.order()
 	for _, s := range f.records("secrets") {

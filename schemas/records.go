@@ -179,6 +179,9 @@ type Endpoint struct {
 	RetryCaps         []time.Duration // empty: the deployment's schedule
 	CreatedAt         time.Time
 	UpdatedAt         time.Time
+	// BreakerResetAt is when an operator last said that the endpoint is well again: a
+	// breaker that opened before is closed.
+	BreakerResetAt time.Time
 }
 
 // BreakerTransition is one record of the breakers topic.

@@ -129,7 +129,7 @@ func endpoint() schemas.Endpoint {
 		PermanentStatuses: []int{401, 404},
 		RetryCaps:         []time.Duration{time.Second, time.Minute},
 		CreatedAt:         at(1),
-		UpdatedAt:         at(2),
+		UpdatedAt:         at(2), BreakerResetAt: at(2),
 	}
 }
 

@@ -22,7 +22,7 @@ func newEndpoints(d *Deps) *cobra.Command {
 		Long: `Manages endpoints: a receiver's URL with its secrets, limits and state. Changes count from the next
 attempt on, also for deliveries that wait already. The signing secret is shown once, when it is made.`,
 	}, newEndpointsPut(d), newEndpointsGet(d), newEndpointsList(d), newEndpointsDelete(d),
-		newEndpointsEnable(d), newEndpointsDisable(d), newEndpointsRotate(d))
+		newEndpointsEnable(d), newEndpointsDisable(d), newEndpointsResetBreaker(d), newEndpointsRotate(d))
 }
 
 func newEndpointsGet(d *Deps) *cobra.Command {
@@ -116,11 +116,30 @@ func newEndpointsEnable(d *Deps) *cobra.Command {
 	c := &cobra.Command{
 		Use:     "enable ID",
 		Short:   "Let deliveries be attempted again",
-		Long:    "Enables an endpoint that was disabled, by hand or by an answer 410. Its failures are counted from zero." + apiHelp,
+		Long:    "Enables an endpoint that was disabled, by hand or by an answer 410. Its breaker is closed, its failures are counted from zero." + apiHelp,
 		Example: "  barnabas endpoints enable ep_1",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.one(c, asJSON, func(cl *client.Client) (api.Endpoint, error) { return cl.EnableEndpoint(c.Context(), args[0]) })
+		},
+	}
+	a.bind(c)
+	c.Flags().BoolVar(&asJSON, "json", false, "as JSON")
+	return c
+}
+
+func newEndpointsResetBreaker(d *Deps) *cobra.Command {
+	a := apiFlags{deps: d}
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "reset-breaker ID",
+		Short: "Close an endpoint's breaker: its receiver is well again",
+		Long: `Closes the circuit breaker of an endpoint, wherever its unit is, and counts its failures from zero. What is
+held already comes back at the time it was held for; what comes from now on is attempted at once.` + apiHelp,
+		Example: "  barnabas endpoints reset-breaker ep_1",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.one(c, asJSON, func(cl *client.Client) (api.Endpoint, error) { return cl.ResetBreaker(c.Context(), args[0]) })
 		},
 	}
 	a.bind(c)

@@ -86,6 +86,7 @@ type Endpoints interface {
 	List(scope, after string, limit int) []*endpoint.Endpoint
 	Delete(ctx context.Context, scope, id string) error
 	SetState(ctx context.Context, scope, id string, state schemas.EndpointState, reason string) (*endpoint.Endpoint, error)
+	ResetBreaker(ctx context.Context, scope, id string) (*endpoint.Endpoint, error)
 	RotateSecret(ctx context.Context, scope, id string, r endpoint.Rotation) (endpoint.Saved, error)
 	EnsureForURL(ctx context.Context, tenant, url string) (*endpoint.Endpoint, error)
 }

@@ -281,6 +281,18 @@ func (a *API) enableEndpoint(w http.ResponseWriter, r *http.Request, who princip
 	return a.setState(w, r, who, schemas.EndpointEnabled, "")
 }
 
+// resetBreaker closes an endpoint's breaker: an operator knows that the receiver is well again.
+func (a *API) resetBreaker(w http.ResponseWriter, r *http.Request, who principal) error {
+	ep, err := a.lookUp(r, who)
+	if err != nil {
+		return err
+	}
+	if ep, err = a.opts.Endpoints.ResetBreaker(r.Context(), who.scope, ep.ID); err != nil {
+		return err
+	}
+	return reply(w, http.StatusOK, show(ep, ""))
+}
+
 func (a *API) disableEndpoint(w http.ResponseWriter, r *http.Request, who principal) error {
 	var spec DisableSpec
 	if err := a.decodeBody(w, r, &spec, true); err != nil {

@@ -33,6 +33,7 @@ func (a *API) routes() http.Handler {
 		{http.MethodDelete, "/v1/endpoints/{id}", RoleOperator, a.deleteEndpoint},
 		{http.MethodPost, "/v1/endpoints/{id}/enable", RoleOperator, a.enableEndpoint},
 		{http.MethodPost, "/v1/endpoints/{id}/disable", RoleOperator, a.disableEndpoint},
+		{http.MethodPost, "/v1/endpoints/{id}/reset-breaker", RoleOperator, a.resetBreaker},
 		{http.MethodPost, "/v1/endpoints/{id}/rotate-secret", RoleOperator, a.rotateSecret},
 	}
 	mux := http.NewServeMux()

@@ -21,41 +21,34 @@ type InFlight struct {
 // NewInFlight allows limit requests at once.
 func NewInFlight(limit int) *InFlight { return &InFlight{limit: limit} }
 
-// TryAcquire takes a slot. When there is none it returns false and calls free,
-// once, when one may be had; free must not block. Waiters are called in the
-// order in which they came, one for each slot that is released, so that no unit
-// starves another.
-func (c *InFlight) TryAcquire(free func()) bool {
+// TryAcquire takes a slot. When there is none, or others wait for one, it returns
+// false and calls granted, once, when the caller has been given one: it must use it
+// or release it. granted must not block. Who waits is served in the order in which
+// they came, one slot each, so that no unit starves another.
+func (c *InFlight) TryAcquire(granted func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.used < c.limit {
+	if c.used < c.limit && len(c.waiters) == 0 {
 		c.used++
 		return true
 	}
-	c.waiters = append(c.waiters, free)
+	c.waiters = append(c.waiters, granted)
 	return false
 }
 
-// Release gives a slot back.
+// Release gives a slot back, or on to who has waited longest.
 func (c *InFlight) Release() {
 	c.mu.Lock()
-	c.used--
-	c.mu.Unlock()
-	c.Pass()
-}
-
-// Pass calls the next waiter, if a slot is free. A waiter that does not use its
-// turn passes it on.
-func (c *InFlight) Pass() {
-	c.mu.Lock()
-	var free func()
-	if c.used < c.limit && len(c.waiters) > 0 {
-		free = c.waiters[0]
+	var granted func()
+	if len(c.waiters) > 0 {
+		granted = c.waiters[0]
 		c.waiters = c.waiters[1:]
+	} else {
+		c.used--
 	}
 	c.mu.Unlock()
-	if free != nil {
-		free()
+	if granted != nil {
+		granted()
 	}
 }
 

@@ -19,58 +19,54 @@ func TestInFlight_NeverMoreThanItsLimit(t *testing.T) {
 	require.Equal(t, 2, c.Used())
 	called := 0
 	require.False(t, c.TryAcquire(func() { called++ }))
-	c.Pass()
-	require.Zero(t, called, "there is no slot to pass on")
 	c.Release()
 	require.Equal(t, 1, called)
-	require.Equal(t, 1, c.Used(), "being called is not having")
+	require.Equal(t, 2, c.Used(), "who is called has the slot")
+	c.Release()
 	c.Release()
 	require.Equal(t, 1, called, "once")
 	require.Zero(t, c.Used())
 }
 
-// Waiters are called in the order in which they came, one for each slot.
+// Waiters are given slots in the order in which they came, and nobody takes one past them.
 func TestInFlight_WaitersTakeTurns(t *testing.T) {
 	t.Parallel()
 	c := caps.NewInFlight(1)
 	require.True(t, c.TryAcquire(nil))
 	var order []int
-	var wait func(i int)
-	wait = func(i int) {
-		if !c.TryAcquire(func() { order = append(order, i) }) {
-			return
-		}
-		t.Error("there was no slot")
-	}
 	for i := range 5 {
-		wait(i)
+		require.False(t, c.TryAcquire(func() { order = append(order, i) }))
 	}
-	for i := range 5 {
+	for i := range 4 {
 		c.Release()
 		require.Len(t, order, i+1)
-		require.True(t, c.TryAcquire(nil))
+		require.False(t, c.TryAcquire(func() { order = append(order, 5+i) }), "others wait")
 	}
-	require.Equal(t, []int{0, 1, 2, 3, 4}, order)
+	for range 5 {
+		c.Release()
+	}
+	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8}, order)
+	c.Release()
+	require.Zero(t, c.Used())
 }
 
-// A turn that is not used is passed on, until somebody uses it or nobody waits.
-func TestInFlight_UnusedTurnsArePassedOn(t *testing.T) {
+// A slot that is given and not used goes on to the next, until somebody uses it or nobody waits.
+func TestInFlight_UnusedSlotsAreHandedOn(t *testing.T) {
 	t.Parallel()
 	c := caps.NewInFlight(1)
 	require.True(t, c.TryAcquire(nil))
-	used := false
 	for range 3 {
-		c.TryAcquire(c.Pass)
+		c.TryAcquire(c.Release)
 	}
-	c.TryAcquire(func() { used = c.TryAcquire(nil) })
-	later := false
+	used, later := false, false
+	c.TryAcquire(func() { used = true })
 	c.TryAcquire(func() { later = true })
 	c.Release()
 	require.True(t, used)
 	require.False(t, later)
 	c.Release()
 	require.True(t, later)
-	c.Pass()
+	c.Release()
 	require.Zero(t, c.Used())
 }
 
@@ -84,9 +80,9 @@ func TestInFlight_Concurrently(t *testing.T) {
 	for range users {
 		wg.Go(func() {
 			for range turns {
-				free := make(chan struct{}, 1)
-				for !c.TryAcquire(func() { free <- struct{}{} }) {
-					<-free
+				granted := make(chan struct{}, 1)
+				if !c.TryAcquire(func() { granted <- struct{}{} }) {
+					<-granted
 				}
 				n := now.Add(1)
 				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {

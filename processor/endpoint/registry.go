@@ -224,6 +224,22 @@ func (r *Registry) SetState(
 	})
 }
 
+// ResetBreaker says that an endpoint is well again: its breaker is closed wherever it is, its failures are counted
+// from zero, and its configuration stays as it is. Enabling a disabled endpoint does the same.
+func (r *Registry) ResetBreaker(ctx context.Context, scope, id string) (*Endpoint, error) {
+	return r.change(ctx, id, func(cur *Endpoint, now time.Time) (*schemas.Endpoint, error) {
+		if cur == nil || !visible(cur, scope) {
+			return nil, ErrNotFound
+		}
+		if isUndecodable(cur) {
+			return nil, ErrLocked
+		}
+		next := cur.Endpoint
+		next.UpdatedAt, next.BreakerResetAt = now, now
+		return &next, nil
+	})
+}
+
 // Disable is what the processor does on 410: the endpoint is disabled if it exists and is enabled, and nothing else
 // of it changes, whoever changes it at the same time. seen is the version that the attempt used: when the endpoint
 // was changed since, its answer says nothing of what is there now, and nothing happens.
@@ -245,6 +261,8 @@ func withState(cur *Endpoint, state schemas.EndpointState, reason string, now ti
 	next.State, next.DisabledReason, next.UpdatedAt = state, "", now
 	if state == schemas.EndpointDisabled {
 		next.DisabledReason = reason
+	} else {
+		next.BreakerResetAt = now // whoever enables it says that it is well (C-104)
 	}
 	return &next, nil
 }

@@ -188,7 +188,7 @@ func (s *Settings) merge(cur *Endpoint, id string, now time.Time) schemas.Endpoi
 		next.Order = schemas.OrderOrdered
 	}
 	if cur != nil {
-		next.CreatedAt, next.Tenant = cur.CreatedAt, cur.Tenant
+		next.CreatedAt, next.Tenant, next.BreakerResetAt = cur.CreatedAt, cur.Tenant, cur.BreakerResetAt
 		if next.State == "" {
 			next.State = cur.State
 		}

@@ -147,3 +147,46 @@ func TestUnit_ClientErrorsOfOnePayloadLetOthersFlow(t *testing.T) {
 		r.end()
 	})
 }
+
+// C-104: an operator who says that the endpoint is well again gives it its full
+// threshold back; saying so of a healthy one hides nothing.
+func TestUnit_OperatorResetsTheBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t).start()
+		// Retries come hours later, so that the failures counted here are those of the events.
+		ep := r.endpoint("ep", parallel(1), func(e *schemas.Endpoint) { e.RetryCaps = []time.Duration{24 * time.Hour} })
+		well := false
+		r.sender.answer(func(deliver.Request) (deliver.Result, time.Duration) {
+			if well {
+				return status(204), time.Millisecond
+			}
+			return failed(retry.Connect), time.Millisecond
+		})
+		for range r.Breaker.ConsecutiveHard {
+			r.event("ep", "", `{}`)
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, []string{"open"}, r.journal.transitions())
+
+		well = true
+		again := *ep
+		again.BreakerResetAt = time.Now()
+		r.endpoints.put(&again)
+		before := len(r.sender.seen())
+		r.event("ep", "", `{}`)
+		time.Sleep(time.Second)
+		require.Equal(t, []string{"open", "closed"}, r.journal.transitions())
+		require.Greater(t, len(r.sender.seen()), before, "attempted at once")
+
+		well = false
+		for range r.Breaker.ConsecutiveHard - 1 {
+			r.event("ep", "", `{}`)
+			time.Sleep(time.Second)
+		}
+		require.Len(t, r.journal.transitions(), 2, "the full threshold")
+		r.event("ep", "", `{}`)
+		time.Sleep(time.Second)
+		require.Equal(t, "open", r.journal.transitions()[2], "a real outage is not hidden by what was said before it")
+		r.end()
+	})
+}

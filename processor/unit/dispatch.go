@@ -43,9 +43,8 @@ func (u *Unit) serve(l *endpointLane, now time.Time) bool {
 		u.holdAll(l, l.pausedUntil, metrics.HoldPaused, now)
 		return false
 	}
-	if !u.InFlight.TryAcquire(u.slotFree) {
-		u.capWait = true
-		return true
+	if !u.acquire() {
+		return true // it keeps its turn
 	}
 	admission, ticket := l.breaker.Admit(now)
 	if !admission.OK {
@@ -67,20 +66,27 @@ func (u *Unit) serve(l *endpointLane, now time.Time) bool {
 	return true
 }
 
-// slotFree is called, from anywhere, when a request in flight may be started again.
-func (u *Unit) slotFree() {
-	if !u.inbox.put(func() { u.capWait, u.capTurn = false, true }) {
-		// The unit has ended and will not use its turn: it goes to the next waiter.
-		u.InFlight.Pass()
+// acquire takes a slot for a request: one that the unit was granted, or a free one.
+func (u *Unit) acquire() bool {
+	if u.granted > 0 {
+		u.granted--
+		return true
+	}
+	u.capWait = !u.InFlight.TryAcquire(u.slotGranted)
+	return !u.capWait
+}
+
+// slotGranted is called, from anywhere, when the unit's turn for a slot has come.
+func (u *Unit) slotGranted() {
+	if !u.inbox.put(func() { u.capWait, u.granted = false, u.granted+1 }) {
+		u.InFlight.Release() // the unit has ended
 	}
 }
 
-// passTurn calls the next waiter for a slot once this unit has had its turn: it may
-// have used none, and the slot would lie idle while others wait for it.
-func (u *Unit) passTurn() {
-	if u.capTurn {
-		u.capTurn = false
-		u.InFlight.Pass()
+// releaseGranted gives on what the unit was granted and did not use.
+func (u *Unit) releaseGranted() {
+	for ; u.granted > 0; u.granted-- {
+		u.InFlight.Release()
 	}
 }
 

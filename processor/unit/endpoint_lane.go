@@ -28,6 +28,8 @@ type endpointLane struct {
 	// is changed, nothing is sent.
 	goneBy *endpoint.Endpoint
 	goneAt time.Time // when it was last asked to be switched off
+	// resetAt is up to when operators' resets of the breaker have been heeded.
+	resetAt time.Time
 
 	// pace is a moving average of the time between completions; backlog counts
 	// what was spilled and has not come back. Together they say when it is worth
@@ -55,6 +57,7 @@ func (u *Unit) laneOf(id string) *endpointLane {
 	l := &endpointLane{id: id, breaker: breaker.New(u.Breaker), pace: firstPace}
 	if f, ok := u.facts[id]; ok {
 		l.breaker.Restore(breaker.State(f.State), f.Trips, f.OpenUntil)
+		l.resetAt = f.At
 		delete(u.facts, id)
 		u.open++
 		u.Metrics.BreakersOpen.Inc()
@@ -175,6 +178,7 @@ func (u *Unit) admissible(it *item, now time.Time) (*endpointLane, bool) {
 		return nil, false
 	}
 	l := u.laneOf(d.EndpointID)
+	u.reset(l, ep, now)
 	if l.goneBy == ep {
 		if now.Sub(l.goneAt) >= goneAgain {
 			u.disable(l, ep, now)

@@ -55,15 +55,17 @@ func (u *Unit) relieve(l *endpointLane, now time.Time) {
 		return
 	}
 	if l.queue.Len() > u.LaneEntries/2 {
-		switch waited := now.Sub(l.pressed); {
-		case waited < u.LanePause, waited < u.LaneAge && !u.neighbours(now):
+		waited := now.Sub(l.pressed)
+		if waited < u.LanePause {
 			return
-		case l.lastEnd.Before(l.pressed):
-			// Nothing of it ended meanwhile: it must not press again until it has shown a pace.
-			l.pace = max(l.pace, 2*u.LaneAge/time.Duration(u.LaneEntries)+1)
-		default:
-			l.pace = max(l.pace, 2*u.LanePause/time.Duration(u.LaneEntries)+1)
 		}
+		// The pace that it shows while it presses. It may go on if it would be done in
+		// time and keeps nobody waiting; otherwise it must not press again at that pace.
+		shown := waited / time.Duration(max(1, u.LaneEntries-l.queue.Len()))
+		if time.Duration(u.LaneEntries/2)*shown <= u.LaneAge && !u.neighbours(now) {
+			return
+		}
+		l.pace = max(l.pace, shown)
 	}
 	l.presses.pressed, l.presses = nil, nil
 }

@@ -90,9 +90,13 @@ func (u *Unit) disable(l *endpointLane, ep *endpoint.Endpoint, now time.Time) {
 // charge tells the breaker and publishes the transition it makes of it.
 func (u *Unit) charge(l *endpointLane, ticket breaker.Ticket, c retry.Class, now time.Time) {
 	t, changed := l.breaker.Record(now, ticket, c, u.Rand())
-	if !changed {
-		return
+	if changed {
+		u.transition(l, t, now)
 	}
+}
+
+// transition publishes a change of a breaker's state.
+func (u *Unit) transition(l *endpointLane, t breaker.Transition, now time.Time) {
 	switch {
 	case t.From == breaker.Closed:
 		u.open++
@@ -107,6 +111,17 @@ func (u *Unit) charge(l *endpointLane, ticket breaker.Ticket, c retry.Class, now
 	u.Journal.AppendBreaker(u.owner.Unit, &schemas.BreakerTransition{
 		EndpointID: l.id, State: string(t.To), Trips: t.Trips, OpenUntil: t.OpenUntil, At: now, Reason: string(t.Reason),
 	})
+}
+
+// reset closes the breaker when an operator said so since it was last changed.
+func (u *Unit) reset(l *endpointLane, ep *endpoint.Endpoint, now time.Time) {
+	if !ep.BreakerResetAt.After(l.resetAt) {
+		return
+	}
+	l.resetAt = ep.BreakerResetAt
+	if t, changed := l.breaker.Reset(now); changed {
+		u.transition(l, t, now)
+	}
 }
 
 // holdFor keeps a delivery waiting until the endpoint may next be tried, plus a

@@ -67,7 +67,7 @@ type Unit struct {
 	inFlight int
 	flight   sync.WaitGroup
 	capWait  bool // registered for a free slot
-	capTurn  bool // was called for one
+	granted  int  // slots that the unit was given and has not used
 	deadline time.Time
 	settling settling
 	open     int // breakers that are not closed
@@ -176,7 +176,7 @@ func (u *Unit) Run() {
 			}
 		case restoring, ended:
 		}
-		u.passTurn()
+		u.releaseGranted()
 		timer.Reset(u.untilNext(now))
 		select {
 		case <-u.inbox.arrived:
@@ -215,7 +215,7 @@ func (u *Unit) end() {
 	for _, f := range u.inbox.close() {
 		f() // in this phase: records are released, questions are answered with nothing
 	}
-	u.passTurn()
+	u.releaseGranted()
 	u.Memory.Release(u.held)
 	u.Metrics.BreakersOpen.Sub(float64(u.open))
 	u.flight.Wait()

@@ -225,6 +225,11 @@ func (c *Client) EnableEndpoint(ctx context.Context, id string) (api.Endpoint, e
 	return c.endpoint(ctx, http.MethodPost, endpointPath(id, "/enable"), nil)
 }
 
+// ResetBreaker closes the endpoint's breaker, wherever it is.
+func (c *Client) ResetBreaker(ctx context.Context, id string) (api.Endpoint, error) {
+	return c.endpoint(ctx, http.MethodPost, endpointPath(id, "/reset-breaker"), nil)
+}
+
 // DisableEndpoint stops deliveries from being attempted.
 func (c *Client) DisableEndpoint(ctx context.Context, id, reason string) (api.Endpoint, error) {
 	return c.endpoint(ctx, http.MethodPost, endpointPath(id, "/disable"), api.DisableSpec{Reason: reason})

@@ -72,6 +72,13 @@ func (m *memory) SetState(_ context.Context, _, id string, s schemas.EndpointSta
 	return &ep, nil
 }
 
+func (m *memory) ResetBreaker(_ context.Context, _, id string) (*endpoint.Endpoint, error) {
+	ep := *m.endpoints[id]
+	ep.BreakerResetAt = time.Now()
+	m.endpoints[id] = &ep
+	return &ep, nil
+}
+
 func (m *memory) RotateSecret(_ context.Context, _, id string, r endpoint.Rotation) (endpoint.Saved, error) {
 	if r.Overlap != time.Hour {
 		return endpoint.Saved{}, endpoint.ErrTooManySecrets
@@ -156,6 +163,8 @@ func TestClient_Endpoints(t *testing.T) {
 	on, err := c.EnableEndpoint(ctx, "e1")
 	require.NoError(t, err)
 	require.Equal(t, "enabled", on.State)
+	_, err = c.ResetBreaker(ctx, "e1")
+	require.NoError(t, err)
 	overlap := api.Duration(time.Hour)
 	rotated, err := c.RotateSecret(ctx, "e1", api.RotateSpec{Overlap: &overlap})
 	require.NoError(t, err)

@@ -14,7 +14,7 @@ type Config struct {
 	// LanePause is how long intake may stand still for a full lane that drains
 	// fast, rather than spill it: the bound on what a flood does to its neighbours.
 	LanePause      time.Duration
-	WaitingRecords int           // look-ahead of one tier: so many records are kept in memory until due
+	WaitingRecords int           // look-ahead of one tier: so many records are kept in memory until due, while memory is not half full
 	UnknownGrace   time.Duration // an event for an unknown endpoint is held so long, then dead
 	BatchOutcomes  int           // at most so many outcomes in one batch
 	BatchBytes     int64         // ... and so many bytes of records
@@ -25,7 +25,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		LaneEntries: 256, LaneBytes: 4 << 20, LaneAge: 5 * time.Second, LanePause: 250 * time.Millisecond,
-		WaitingRecords: 2048, UnknownGrace: time.Minute,
+		WaitingRecords: 8192, UnknownGrace: time.Minute,
 		BatchOutcomes: 4096, BatchBytes: 8 << 20, MaxInFlight: 8,
 	}
 }

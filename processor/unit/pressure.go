@@ -18,7 +18,7 @@ func (u *Unit) press(s *stream, l *endpointLane, now time.Time) {
 	if s.kind == tier || l.presses != nil {
 		return
 	}
-	if half := time.Duration(u.LaneEntries/2) * u.interval(l); half <= u.LanePause || half <= u.LaneAge && !u.neighbours(now) {
+	if half := u.halfTime(l); half <= u.LanePause || half <= u.LaneAge && !u.neighbours(now) {
 		s.pressed, l.presses, l.pressed = l, s, now
 		u.alarms.set(l, now.Add(u.LanePause))
 	}
@@ -38,14 +38,21 @@ func (u *Unit) neighbours(now time.Time) bool {
 	if now.Sub(u.lookedAt) < lookEvery {
 		return u.hasNeighbours
 	}
-	u.lookedAt, u.hasNeighbours = now, false
+	u.lookedAt, u.hasNeighbours = now, true
 	for _, l := range u.lanes {
 		if now.Sub(l.arrived) < recently && now.Sub(l.flooded) >= recently {
-			u.hasNeighbours = true
-			break
+			return true
 		}
 	}
-	return u.hasNeighbours
+	for _, s := range u.streams { // and those that wait already
+		for _, r := range s.unread {
+			if l, known := u.lanes[string(r.Key)]; len(r.Key) > 0 && (!known || now.Sub(l.flooded) >= recently) {
+				return true
+			}
+		}
+	}
+	u.hasNeighbours = false
+	return false
 }
 
 // relieve lets intake go on once the lane that pressed has drained to its half,
@@ -68,6 +75,11 @@ func (u *Unit) relieve(l *endpointLane, now time.Time) {
 		l.pace = max(l.pace, shown)
 	}
 	l.presses.pressed, l.presses = nil, nil
+}
+
+// halfTime is how long the half of a full lane takes.
+func (u *Unit) halfTime(l *endpointLane) time.Duration {
+	return time.Duration(u.LaneEntries/2) * u.interval(l)
 }
 
 // spill sends a delivery round through a tier, to come back when the lane will

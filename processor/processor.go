@@ -135,6 +135,9 @@ func (p *Processor) Run(ctx context.Context) error {
 		p.opts.Log.Warn("stopping: the group was not left in time; it gives this member up by itself", obs.KeyError, leaveErr)
 	}
 	group.CloseAllowingRebalance()
+	// Close polls what is buffered away, and that poll would block for ever the goroutine in which Close itself leaves
+	// a group that was left before (franz-go 1.22.3).
+	group.AllowRebalance()
 	stopSettling()
 	return errors.Join(err, <-settled)
 }

@@ -91,19 +91,37 @@ func (h *Host) DialContext(ctx context.Context, _, address string) (net.Conn, er
 			return nil, ctx.Err()
 		}
 	}
-	defer h.net.mu.Unlock()
+	if c := h.connect(port); c != nil {
+		h.net.mu.Unlock()
+		return c, nil
+	}
+	h.net.mu.Unlock()
+	// A refusal takes its time. franz-go asks for a producer id again at once, and in no time would do so for ever.
+	select {
+	case <-time.After(refusal):
+		return nil, errRefused
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// refusal is how long it takes to be refused.
+const refusal = 10 * time.Millisecond
+
+// connect makes a connection to a port; nil when nobody is there. net.mu is held.
+func (h *Host) connect(port string) *conn {
 	l := h.net.listeners[port]
 	if h.down || l == nil || l.host.down {
-		return nil, errRefused
+		return nil
 	}
 	here, there := h.net.connect(h, l.host, port)
 	select {
 	case l.backlog <- there:
 	default:
-		return nil, errRefused
+		return nil
 	}
 	h.conns[here], l.host.conns[there] = struct{}{}, struct{}{}
-	return here, nil
+	return here
 }
 
 // Down cuts the machine off at once: its connections break at both ends, what it

@@ -408,7 +408,8 @@ func (j *Judge) story(a *Account) string {
 		}
 		for _, c := range j.r.Claims {
 			if c.Key == a.Key && c.EndpointID == a.Endpoint {
-				add(c.Written, "claim: %d is %s, owned by %s since %d", c.AnsweredOffset, c.Verdict, c.DeliveryID, c.ClaimedOffset)
+				add(c.Written, "claim: %d is %s, owned by %s since %d at %s", c.AnsweredOffset, c.Verdict, c.DeliveryID, c.ClaimedOffset,
+					c.ClaimedAt.Sub(j.w.start))
 			}
 		}
 	}

@@ -2,7 +2,9 @@ package sim_test
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
+	"hash/crc32"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-webhooks/barnabas/internal/app"
 	"github.com/barnabas-webhooks/barnabas/internal/config"
@@ -78,6 +81,7 @@ func NewWorldOf(t *testing.T, s Setting) *World {
 	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
 	w.cluster = cluster
+	stampAtBroker(cluster)
 
 	w.cfg = config.Default()
 	w.cfg.Topics.Partitions, w.cfg.Topics.Replication, w.cfg.Topics.Create = 4, 1, true
@@ -91,6 +95,33 @@ func NewWorldOf(t *testing.T, s Setting) *World {
 	w.client = w.newClient()
 	w.admin = kadm.NewClient(w.client)
 	return w
+}
+
+// stampAtBroker makes the time of every record that of its append, as the topics
+// ask for (message.timestamp.type): kfake does so only for batches that ask
+// themselves, and spoils their checksum; so each batch is made to ask, and is as
+// kfake will make it.
+func stampAtBroker(cluster *kfake.Cluster) {
+	// Where things are in a batch; the checksum is over all that follows it.
+	const checksum, attributes, firstTimestamp, maxTimestamp, records = 17, 21, 27, 35, 43
+	const logAppendTime = 0x08
+	castagnoli := crc32.MakeTable(crc32.Castagnoli)
+	cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		now := uint64(time.Now().UnixMilli()) //nolint:gosec // after 1970
+		for _, t := range req.(*kmsg.ProduceRequest).Topics {
+			for _, p := range t.Partitions {
+				if len(p.Records) < records {
+					continue
+				}
+				p.Records[attributes+1] |= logAppendTime
+				binary.BigEndian.PutUint64(p.Records[firstTimestamp:], now)
+				binary.BigEndian.PutUint64(p.Records[maxTimestamp:], now)
+				binary.BigEndian.PutUint32(p.Records[checksum:], crc32.Checksum(p.Records[attributes:], castagnoli))
+			}
+		}
+		return nil, nil, false
+	})
 }
 
 // newClient makes a Kafka client of the outside world, which no fault touches but

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 )
 
 // Evidence is all that a run leaves behind.
@@ -16,6 +17,7 @@ type Evidence struct {
 	Cuts       []Cut // faults that hide outcomes
 	Tenures    []Tenure
 	Partitions int
+	Longest    time.Duration // of an attempt: its time limit
 }
 
 // evidenceFile is where a run keeps its evidence, in its folder.

@@ -37,14 +37,16 @@ type CutFinding struct {
 	// Hidden are POSTs whose outcome was hidden, and which therefore were or may be made again.
 	Hidden int `json:"hidden"`
 	// The worst single cut: how many POSTs it hid, and its bound: in flight at that moment, and completed since the
-	// worker's last beat.
+	// newest outcome that its unit had settled.
 	MostHidden   int `json:"most_hidden"`
 	BoundOfMost  int `json:"bound_of_most"`
 	MostInFlight int `json:"most_in_flight"`
 	// Oldest is the longest time that a POST which was hidden had been completed at its cut.
 	OldestMillis int64 `json:"oldest_ms"`
-	// AfterThaw are those of Hidden that the worker began only after the cut: it did not know yet.
+	// After are those of Hidden that the worker began only after the cut: it did not know of it yet.
 	After int `json:"after"`
+	// Overtaken are those of Hidden that a newer one of their unit was settled before: by less than slack.
+	Overtaken int `json:"overtaken"`
 }
 
 // PostFinding is what the receivers' side came to.
@@ -87,7 +89,8 @@ func (j *judge) judgePosts() {
 	for id, o := range j.owed {
 		j.land(id, o)
 	}
-	j.explain(j.match(), j.beats())
+	hidden, ends := j.match()
+	j.explain(hidden, ends)
 }
 
 // land counts what a receiver took, and what it was sent again after that.
@@ -106,8 +109,10 @@ func (j *judge) land(id string, o *owed) {
 	}
 }
 
-// match pairs attempt records with POSTs and returns the POSTs without a record.
-func (j *judge) match() (hidden []*Post) {
+// match pairs attempt records with POSTs. It returns the POSTs without a record, and for each unit when those with a
+// record had ended, in order: settled outcomes reach up to there.
+func (j *judge) match() (hidden []*Post, ends map[int32][]time.Time) {
+	ends = map[int32][]time.Time{}
 	attempts := map[string][]*Attempt{}
 	for i := range j.ev.History.Attempts {
 		if a := &j.ev.History.Attempts[i]; a.Kind == schemas.AttemptPost {
@@ -120,7 +125,7 @@ func (j *judge) match() (hidden []*Post) {
 		for _, a := range attempts[id] {
 			i := -1
 			for n, p := range o.posts {
-				if !matched[n] && p.Attempt == a.Number && !p.Start.Before(a.At) && p.Start.Before(a.At.Add(a.Duration+skew)) {
+				if !matched[n] && p.Attempt == a.Number && !p.Start.Before(a.At) && p.Start.Before(a.At.Add(j.ev.Longest+skew)) {
 					i = n
 					break
 				}
@@ -133,6 +138,7 @@ func (j *judge) match() (hidden []*Post) {
 			}
 			matched[i] = true
 			j.Settled++
+			ends[a.Source.Partition] = append(ends[a.Source.Partition], o.posts[i].End)
 		}
 		for i, p := range o.posts {
 			if !matched[i] {
@@ -140,35 +146,25 @@ func (j *judge) match() (hidden []*Post) {
 			}
 		}
 	}
-	return hidden
-}
-
-// beats says for each unit when outcomes of it were written that were committed, in order. A batch that fails is tried
-// again by itself: so that a worker's beat for one unit says nothing of another.
-func (j *judge) beats() map[int32][]time.Time {
-	beats := map[int32][]time.Time{}
-	for i := range j.ev.History.Attempts {
-		a := &j.ev.History.Attempts[i]
-		beats[a.Source.Partition] = append(beats[a.Source.Partition], a.Written)
-	}
-	for _, of := range beats {
+	for _, of := range ends {
 		slices.SortFunc(of, time.Time.Compare)
 	}
-	return beats
+	return hidden, ends
 }
 
-// lastBeat is the last beat before t that was committed; zero: none.
-func lastBeat(beats []time.Time, t time.Time) time.Time {
-	i, _ := slices.BinarySearchFunc(beats, t, time.Time.Compare)
+// lastSettled is the end of the newest POST before t that was settled; zero: none. What ended later at the same unit
+// was in no beat yet that was committed. A batch that fails is tried again by itself, so one unit says nothing of another.
+func lastSettled(ends []time.Time, t time.Time) time.Time {
+	i, _ := slices.BinarySearchFunc(ends, t, time.Time.Compare)
 	if i == 0 {
 		return time.Time{}
 	}
-	return beats[i-1]
+	return ends[i-1]
 }
 
 // explain finds the cut that hid each POST: of the worker that owned the unit, or believed to, when the POST was
 // made. One that no cut explains was made again without need, or will be.
-func (j *judge) explain(hidden []*Post, beats map[int32][]time.Time) {
+func (j *judge) explain(hidden []*Post, ends map[int32][]time.Time) {
 	j.Hidden = len(hidden)
 	j.Cuts = map[CutKind]*CutFinding{CutKill: {}, CutFreeze: {}, CutLost: {}}
 	cuts := slices.Clone(j.ev.Cuts)
@@ -183,7 +179,7 @@ func (j *judge) explain(hidden []*Post, beats map[int32][]time.Time) {
 		unit := topics.Partition(p.Endpoint, j.ev.Partitions)
 		owners := slices.DeleteFunc(slices.Clone(tenures[unit]), func(t Tenure) bool { return !t.covers(p.Start) })
 		i := slices.IndexFunc(cuts, func(c Cut) bool {
-			return p.Start.Before(c.To.Add(skew)) && p.End.After(lastBeat(beats[unit], c.From).Add(-slack)) &&
+			return (c.Units == nil || slices.Contains(c.Units, unit)) && p.Start.Before(c.To.Add(skew)) && p.End.After(lastSettled(ends[unit], c.From).Add(-slack)) &&
 				slices.ContainsFunc(owners, func(t Tenure) bool { return t.PID == c.PID && t.covers(c.From) })
 		})
 		if i < 0 {
@@ -194,7 +190,7 @@ func (j *judge) explain(hidden []*Post, beats map[int32][]time.Time) {
 		by[i] = append(by[i], p)
 	}
 	for i, c := range cuts {
-		j.cut(&c, by[i], tenures, beats)
+		j.cut(&c, by[i], tenures, ends)
 	}
 }
 
@@ -210,7 +206,7 @@ func (t Tenure) String() string {
 }
 
 // cut adds one cut to its kind's numbers.
-func (j *judge) cut(c *Cut, hidden []*Post, tenures map[int32][]Tenure, beats map[int32][]time.Time) {
+func (j *judge) cut(c *Cut, hidden []*Post, tenures map[int32][]Tenure, ends map[int32][]time.Time) {
 	f := j.Cuts[c.Kind]
 	f.Cuts++
 	owned := map[int32]bool{}
@@ -225,7 +221,7 @@ func (j *judge) cut(c *Cut, hidden []*Post, tenures map[int32][]Tenure, beats ma
 		case !owned[unit] || p.Start.After(c.From):
 		case p.End.After(c.From):
 			inFlight++
-		case p.End.After(lastBeat(beats[unit], c.From).Add(-slack)):
+		case p.End.After(lastSettled(ends[unit], c.From)):
 			since++
 		}
 	}
@@ -239,8 +235,11 @@ func (j *judge) cut(c *Cut, hidden []*Post, tenures map[int32][]Tenure, beats ma
 	}
 	for _, p := range hidden {
 		f.OldestMillis = max(f.OldestMillis, c.From.Sub(p.End).Milliseconds())
-		if p.Start.After(c.From) {
+		switch {
+		case p.Start.After(c.From):
 			f.After++
+		case !p.End.After(lastSettled(ends[topics.Partition(p.Endpoint, j.ev.Partitions)], c.From)):
+			f.Overtaken++
 		}
 	}
 }

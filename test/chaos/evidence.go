@@ -16,6 +16,7 @@ type Evidence struct {
 	Sent       []Sent
 	Cuts       []Cut // faults that hide outcomes
 	Tenures    []Tenure
+	Outages    []Outage
 	Partitions int
 	Longest    time.Duration // of an attempt: its time limit
 }

@@ -205,6 +205,9 @@ func TestJudge_FindsWhatIsBroken(t *testing.T) {
 		"another worker was killed":     {func(e *chaos.Evidence) { e.Cuts[0].PID = 77 }, "UNASKED delivery f, attempt 1"},
 		"killed much earlier":           {func(e *chaos.Evidence) { e.Cuts[0].From, e.Cuts[0].To = at(100), at(100) }, "UNASKED delivery f, attempt 1"},
 		"later outcomes were settled":   {func(e *chaos.Evidence) { e.Posts[6].Start, e.Posts[6].End = at(1000), at(1100) }, "UNASKED delivery f, attempt 1"},
+		"given up unsettled, Kafka was there": {func(e *chaos.Evidence) {
+			e.Cuts[0].Kind, e.Outages = chaos.CutUndrained, []chaos.Outage{{From: at(3001), To: at(3002)}}
+		}, "WRONG unit"},
 		"lost, but another unit": {func(e *chaos.Evidence) {
 			e.Cuts[0].Kind, e.Cuts[0].Units = chaos.CutLost, []int32{1 - topics.Partition(endpoint, partitions)}
 		}, "UNASKED delivery f, attempt 1"},

@@ -18,7 +18,9 @@ type CutKind string
 const (
 	CutKill   CutKind = "kill"   // kill -9
 	CutFreeze CutKind = "freeze" // SIGSTOP for longer than the session timeout
-	CutLost   CutKind = "lost"   // the broker had given its units to others when it looked again
+	CutLost   CutKind = "lost"   // the broker had given its units to others when it looked again, or was away
+	// CutUndrained is a unit that could not settle before it was given up: only where Kafka was away.
+	CutUndrained CutKind = "undrained"
 )
 
 // Cut is a moment from which what a worker had not settled is not settled by it any more.
@@ -29,6 +31,9 @@ type Cut struct {
 	To    time.Time // of a freeze: when it went on; else From
 	Units []int32   // of a loss; nil: all
 }
+
+// Outage is when the broker was down or frozen.
+type Outage struct{ From, To time.Time }
 
 // CutFinding is what cuts of one kind came to.
 type CutFinding struct {
@@ -64,6 +69,8 @@ const (
 	// slack is how much longer than one beat an outcome may have taken to get from the wire into the beat, on a
 	// machine that does other things too.
 	slack = 300 * time.Millisecond
+	// recovery is how long after an outage of the broker its clients may take to find it again and to end what was open.
+	recovery = 20 * time.Second
 )
 
 // judgePosts holds the POSTs against the events and against the attempts that were settled.
@@ -78,6 +85,7 @@ func (j *judge) judgePosts() {
 		}
 		o.posts = append(o.posts, p)
 		switch {
+		case p.Partial: // the sender was killed while it wrote
 		case !p.Verified:
 			j.violated(wrong, "a POST of delivery %s has a signature that does not verify", p.Delivery)
 		case p.Endpoint != o.event.Endpoint:
@@ -166,7 +174,7 @@ func lastSettled(ends []time.Time, t time.Time) time.Time {
 // made. One that no cut explains was made again without need, or will be.
 func (j *judge) explain(hidden []*Post, ends map[int32][]time.Time) {
 	j.Hidden = len(hidden)
-	j.Cuts = map[CutKind]*CutFinding{CutKill: {}, CutFreeze: {}, CutLost: {}}
+	j.Cuts = map[CutKind]*CutFinding{CutKill: {}, CutFreeze: {}, CutLost: {}, CutUndrained: {}}
 	cuts := slices.Clone(j.ev.Cuts)
 	slices.SortFunc(cuts, func(a, b Cut) int { return a.From.Compare(b.From) })
 	tenures := map[int32][]Tenure{}
@@ -209,6 +217,9 @@ func (t Tenure) String() string {
 func (j *judge) cut(c *Cut, hidden []*Post, tenures map[int32][]Tenure, ends map[int32][]time.Time) {
 	f := j.Cuts[c.Kind]
 	f.Cuts++
+	if c.Kind == CutUndrained && !slices.ContainsFunc(j.ev.Outages, func(o Outage) bool { return o.From.Before(c.From) && c.From.Before(o.To.Add(recovery)) }) {
+		j.violated(wrong, "unit %v was given up at %s by worker %d before it was settled, and Kafka was not away", c.Units, c.From.Format("15:04:05.000"), c.PID)
+	}
 	owned := map[int32]bool{}
 	for unit, of := range tenures {
 		owned[unit] = slices.ContainsFunc(of, func(t Tenure) bool { return t.PID == c.PID && t.covers(c.From) })

@@ -22,7 +22,11 @@ BENCH ?= .
 BENCHCOUNT ?= 6
 BENCHBASE ?=
 # The scenarios that run on a real Kafka.
-KAFKA_PKG ?= ./internal/testkit/realkafka/... ./test/e2e/...
+KAFKA_PKG ?= ./internal/testkit/realkafka/... ./test/e2e/... ./test/chaos/...
+# How often make chaos kills a worker, what draws load and faults (0: chance), and more flags: -json, -keep, -session 10s.
+CHAOS_KILLS ?= 100
+CHAOS_SEED ?= 0
+CHAOS_FLAGS ?=
 
 .PHONY: help
 help: ## List the targets
@@ -62,6 +66,11 @@ test-containers: with-kafka ## The same through testcontainers; as root on Debia
 	test/interop/install
 	deploy/kafka-image/with-docker bash -euo pipefail -c 'deploy/kafka-image/build; \
 	  BARNABAS_TEST_KAFKA_WAY=container $(BIN)/with-kafka -- $(GO) test -count=1 -tags kafka $(TESTFLAGS) $(KAFKA_PKG)'
+
+.PHONY: chaos
+chaos: build ## Kills and freezes workers and the broker under load on Apache Kafka, and counts (CHAOS_KILLS=100: a quarter of an hour)
+	$(GO) build -o $(BIN)/chaos ./test/chaos/cmd/chaos
+	$(BIN)/chaos -binary $(BIN)/barnabas -kills $(CHAOS_KILLS) -seed $(CHAOS_SEED) $(CHAOS_FLAGS)
 
 .PHONY: with-kafka
 with-kafka:

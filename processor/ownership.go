@@ -214,7 +214,9 @@ func (o *ownership) revoked(_ context.Context, cl *kgo.Client, gone map[string][
 	o.drainUnits(leaving)
 	o.remove(numbers)
 	cl.ResumeFetchPartitions(gone)
-	o.shared.Log.Info("units given up", obs.KeyUnits, numbers)
+	if len(numbers) > 0 { // every rebalance calls this, also where nothing is to be given up
+		o.shared.Log.Info("units given up", obs.KeyUnits, numbers)
+	}
 }
 
 // lost drops units that are somebody else's already: nothing of them is settled.
@@ -227,7 +229,9 @@ func (o *ownership) lost(_ context.Context, cl *kgo.Client, gone map[string][]in
 	}
 	o.remove(numbers)
 	cl.ResumeFetchPartitions(gone)
-	o.shared.Log.Warn("units lost", obs.KeyUnits, numbers)
+	if len(numbers) > 0 { // without the broker it is called again and again
+		o.shared.Log.Warn("units lost", obs.KeyUnits, numbers)
+	}
 }
 
 // drainAll lets every unit drain.

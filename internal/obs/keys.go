@@ -50,6 +50,7 @@ const (
 	KeyOpenUntil       = "open_until"
 	KeyOutcomes        = "outcomes"
 	KeyTries           = "tries"
+	KeyInFlight        = "in_flight"         // requests
 	KeyVerdict         = "verdict"           // of the arbiter
 	KeyOwnerDeliveryID = "owner_delivery_id" // the delivery that owns an idempotency key
 	KeyDetail          = "detail"

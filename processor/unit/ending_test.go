@@ -1,7 +1,9 @@
 package unit_test
 
 import (
+	"bytes"
 	"fmt"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,7 +56,8 @@ func TestUnit_DrainSettlesWhatIsInFlight(t *testing.T) {
 // A drain that runs out of time cuts off what is left: it is not settled, and no attempt of it counts.
 func TestUnit_DrainEndsAtItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t).start()
+		var log bytes.Buffer // read only when the unit has ended
+		r := newRig(t, func(r *rig) { r.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn})) }).start()
 		r.endpoint("hangs", parallel(8))
 		r.endpoint("ok")
 		r.sender.answer(takes(map[string]time.Duration{"hangs": time.Hour}))
@@ -72,6 +75,8 @@ func TestUnit_DrainEndsAtItsDeadline(t *testing.T) {
 		require.Len(t, r.attempts(), 1)
 		require.Equal(t, int64(1), r.committed(r.Catalogue.Events()))
 		require.InDelta(t, 1, r.metric("barnabas_attempts_total", "ok"), 0)
+		require.Contains(t, log.String(), "ran out of time to drain")
+		require.Contains(t, log.String(), "in_flight=8 outcomes=0")
 	})
 }
 

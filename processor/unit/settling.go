@@ -20,7 +20,8 @@ type settled struct {
 	out *settle.Outcome
 }
 
-func (s *settling) empty() bool { return len(s.gathered) == 0 && len(s.sealed) == 0 }
+// len is how many outcomes are not settled yet.
+func (s *settling) len() int { return len(s.gathered) + len(s.sealed) }
 
 // outcome notes what an item came to: the records that take its place. The
 // source stays unsettled until they are written.

@@ -170,7 +170,13 @@ func (u *Unit) Run() {
 			u.want()
 		case draining:
 			u.want()
-			if u.drained() || !now.Before(u.deadline) {
+			if u.drained() {
+				u.phase = ended
+				continue
+			}
+			if !now.Before(u.deadline) {
+				u.Log.Warn("unit ran out of time to drain: its next owner repeats what is not settled",
+					obs.KeyUnit, u.owner.Unit, obs.KeyInFlight, u.inFlight, obs.KeyOutcomes, u.settling.len())
 				u.phase = ended
 				continue
 			}
@@ -207,7 +213,7 @@ func (u *Unit) start() {
 }
 
 // drained says that nothing is in flight and everything that came out is settled.
-func (u *Unit) drained() bool { return u.inFlight == 0 && u.settling.empty() }
+func (u *Unit) drained() bool { return u.inFlight == 0 && u.settling.len() == 0 }
 
 // end gives back what the unit held and waits for the attempts it cut off.
 func (u *Unit) end() {

@@ -279,7 +279,7 @@ func (c *chaos) judge(faults int, under time.Duration) (*Result, error) {
 	}
 	evidence := &Evidence{
 		History: c.auditor.result(), Posts: c.receivers.log(), Sent: c.load.sent,
-		Cuts: append(c.mayhem.cuts, losses...), Tenures: tenures, Partitions: c.Partitions,
+		Cuts: append(c.mayhem.cuts, losses...), Tenures: tenures, Outages: c.mayhem.outages, Partitions: c.Partitions, Longest: c.site.timing.attempt,
 	}
 	if err := evidence.Save(filepath.Join(c.site.dir, evidenceFile)); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 )
 
 // Evidence is all that a run leaves behind.
@@ -15,7 +16,9 @@ type Evidence struct {
 	Sent       []Sent
 	Cuts       []Cut // faults that hide outcomes
 	Tenures    []Tenure
+	Outages    []Outage
 	Partitions int
+	Longest    time.Duration // of an attempt: its time limit
 }
 
 // evidenceFile is where a run keeps its evidence, in its folder.

@@ -73,11 +73,12 @@ type mayhem struct {
 
 	repairs sync.WaitGroup // what brings back what was taken down
 
-	mu   sync.Mutex // guards what follows
-	cuts []Cut
-	done map[faultKind]int
-	last string
-	errs []error
+	mu      sync.Mutex // guards what follows
+	cuts    []Cut
+	outages []Outage
+	done    map[faultKind]int
+	last    string
+	errs    []error
 }
 
 // run does the faults one after the other; what each takes down comes back on its own while the next ones are done.
@@ -128,26 +129,31 @@ func (m *mayhem) do(ctx context.Context, kind faultKind) error {
 	case freezeWorker:
 		return m.freezeOne(ctx)
 	case killBroker:
-		if err := m.broker.Kill(); err != nil {
-			return err
-		}
-		m.did(kind, "")
-		pause(ctx, m.between(0, 3*time.Second))
-		return m.restartBroker(ctx)
+		return m.outage(kind, m.between(0, 3*time.Second), m.broker.Kill, func() error { return m.restartBroker(ctx) })
 	case freezeBroker:
-		if err := m.broker.Freeze(); err != nil {
-			return err
-		}
-		length := m.between(time.Second, m.session+3*time.Second)
-		m.did(kind, " for %s", length.Round(100*time.Millisecond))
-		pause(ctx, length)
-		return m.broker.Thaw()
+		return m.outage(kind, m.between(time.Second, m.session+3*time.Second), m.broker.Freeze, m.broker.Thaw)
 	case rollWorkers:
 		return m.roll(ctx)
 	case replayDead:
 		return m.replay(ctx)
 	}
 	return nil
+}
+
+// outage takes the broker away for some time, in which nothing else is done. It does not end early: the broker comes
+// back whatever becomes of the run.
+func (m *mayhem) outage(kind faultKind, length time.Duration, down, up func() error) error {
+	from := time.Now()
+	if err := down(); err != nil {
+		return err
+	}
+	m.did(kind, " for %s", length.Round(100*time.Millisecond))
+	time.Sleep(length)
+	err := up()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.outages = append(m.outages, Outage{From: from, To: time.Now()})
+	return err
 }
 
 // restartBroker brings the broker back, whatever becomes of the run.

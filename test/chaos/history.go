@@ -46,10 +46,7 @@ type Step struct {
 }
 
 // Attempt is one record of attempts.
-type Attempt struct {
-	schemas.Attempt
-	Written time.Time // when it was handed to the producer: the time of its beat
-}
+type Attempt struct{ schemas.Attempt }
 
 // Letter is one record of dlq.
 type Letter struct {
@@ -70,7 +67,7 @@ func (h *History) add(c *topics.Catalogue, r *kgo.Record) error {
 		var a schemas.Attempt
 		a, err = schemas.DecodeAttempt(r.Value)
 		a.Excerpt = nil
-		h.Attempts = append(h.Attempts, Attempt{Attempt: a, Written: r.Timestamp})
+		h.Attempts = append(h.Attempts, Attempt{a})
 	case c.DLQ():
 		var l schemas.DeadLetter
 		l, err = schemas.DecodeDeadLetter(r.Value)

@@ -18,7 +18,9 @@ type CutKind string
 const (
 	CutKill   CutKind = "kill"   // kill -9
 	CutFreeze CutKind = "freeze" // SIGSTOP for longer than the session timeout
-	CutLost   CutKind = "lost"   // the broker had given its units to others when it looked again
+	CutLost   CutKind = "lost"   // the broker had given its units to others when it looked again, or was away
+	// CutUndrained is a unit that could not settle before it was given up: only where Kafka was away.
+	CutUndrained CutKind = "undrained"
 )
 
 // Cut is a moment from which what a worker had not settled is not settled by it any more.
@@ -30,6 +32,9 @@ type Cut struct {
 	Units []int32   // of a loss; nil: all
 }
 
+// Outage is when the broker was down or frozen.
+type Outage struct{ From, To time.Time }
+
 // CutFinding is what cuts of one kind came to.
 type CutFinding struct {
 	Cuts int `json:"cuts"`
@@ -37,14 +42,16 @@ type CutFinding struct {
 	// Hidden are POSTs whose outcome was hidden, and which therefore were or may be made again.
 	Hidden int `json:"hidden"`
 	// The worst single cut: how many POSTs it hid, and its bound: in flight at that moment, and completed since the
-	// worker's last beat.
+	// newest outcome that its unit had settled.
 	MostHidden   int `json:"most_hidden"`
 	BoundOfMost  int `json:"bound_of_most"`
 	MostInFlight int `json:"most_in_flight"`
 	// Oldest is the longest time that a POST which was hidden had been completed at its cut.
 	OldestMillis int64 `json:"oldest_ms"`
-	// AfterThaw are those of Hidden that the worker began only after the cut: it did not know yet.
+	// After are those of Hidden that the worker began only after the cut: it did not know of it yet.
 	After int `json:"after"`
+	// Overtaken are those of Hidden that a newer one of their unit was settled before: by less than slack.
+	Overtaken int `json:"overtaken"`
 }
 
 // PostFinding is what the receivers' side came to.
@@ -62,6 +69,8 @@ const (
 	// slack is how much longer than one beat an outcome may have taken to get from the wire into the beat, on a
 	// machine that does other things too.
 	slack = 300 * time.Millisecond
+	// recovery is how long after an outage of the broker its clients may take to find it again and to end what was open.
+	recovery = 20 * time.Second
 )
 
 // judgePosts holds the POSTs against the events and against the attempts that were settled.
@@ -76,6 +85,7 @@ func (j *judge) judgePosts() {
 		}
 		o.posts = append(o.posts, p)
 		switch {
+		case p.Partial: // the sender was killed while it wrote
 		case !p.Verified:
 			j.violated(wrong, "a POST of delivery %s has a signature that does not verify", p.Delivery)
 		case p.Endpoint != o.event.Endpoint:
@@ -87,7 +97,8 @@ func (j *judge) judgePosts() {
 	for id, o := range j.owed {
 		j.land(id, o)
 	}
-	j.explain(j.match(), j.beats())
+	hidden, ends := j.match()
+	j.explain(hidden, ends)
 }
 
 // land counts what a receiver took, and what it was sent again after that.
@@ -106,8 +117,10 @@ func (j *judge) land(id string, o *owed) {
 	}
 }
 
-// match pairs attempt records with POSTs and returns the POSTs without a record.
-func (j *judge) match() (hidden []*Post) {
+// match pairs attempt records with POSTs. It returns the POSTs without a record, and for each unit when those with a
+// record had ended, in order: settled outcomes reach up to there.
+func (j *judge) match() (hidden []*Post, ends map[int32][]time.Time) {
+	ends = map[int32][]time.Time{}
 	attempts := map[string][]*Attempt{}
 	for i := range j.ev.History.Attempts {
 		if a := &j.ev.History.Attempts[i]; a.Kind == schemas.AttemptPost {
@@ -120,7 +133,7 @@ func (j *judge) match() (hidden []*Post) {
 		for _, a := range attempts[id] {
 			i := -1
 			for n, p := range o.posts {
-				if !matched[n] && p.Attempt == a.Number && !p.Start.Before(a.At) && p.Start.Before(a.At.Add(a.Duration+skew)) {
+				if !matched[n] && p.Attempt == a.Number && !p.Start.Before(a.At) && p.Start.Before(a.At.Add(j.ev.Longest+skew)) {
 					i = n
 					break
 				}
@@ -133,6 +146,7 @@ func (j *judge) match() (hidden []*Post) {
 			}
 			matched[i] = true
 			j.Settled++
+			ends[a.Source.Partition] = append(ends[a.Source.Partition], o.posts[i].End)
 		}
 		for i, p := range o.posts {
 			if !matched[i] {
@@ -140,37 +154,27 @@ func (j *judge) match() (hidden []*Post) {
 			}
 		}
 	}
-	return hidden
-}
-
-// beats says for each unit when outcomes of it were written that were committed, in order. A batch that fails is tried
-// again by itself: so that a worker's beat for one unit says nothing of another.
-func (j *judge) beats() map[int32][]time.Time {
-	beats := map[int32][]time.Time{}
-	for i := range j.ev.History.Attempts {
-		a := &j.ev.History.Attempts[i]
-		beats[a.Source.Partition] = append(beats[a.Source.Partition], a.Written)
-	}
-	for _, of := range beats {
+	for _, of := range ends {
 		slices.SortFunc(of, time.Time.Compare)
 	}
-	return beats
+	return hidden, ends
 }
 
-// lastBeat is the last beat before t that was committed; zero: none.
-func lastBeat(beats []time.Time, t time.Time) time.Time {
-	i, _ := slices.BinarySearchFunc(beats, t, time.Time.Compare)
+// lastSettled is the end of the newest POST before t that was settled; zero: none. What ended later at the same unit
+// was in no beat yet that was committed. A batch that fails is tried again by itself, so one unit says nothing of another.
+func lastSettled(ends []time.Time, t time.Time) time.Time {
+	i, _ := slices.BinarySearchFunc(ends, t, time.Time.Compare)
 	if i == 0 {
 		return time.Time{}
 	}
-	return beats[i-1]
+	return ends[i-1]
 }
 
 // explain finds the cut that hid each POST: of the worker that owned the unit, or believed to, when the POST was
 // made. One that no cut explains was made again without need, or will be.
-func (j *judge) explain(hidden []*Post, beats map[int32][]time.Time) {
+func (j *judge) explain(hidden []*Post, ends map[int32][]time.Time) {
 	j.Hidden = len(hidden)
-	j.Cuts = map[CutKind]*CutFinding{CutKill: {}, CutFreeze: {}, CutLost: {}}
+	j.Cuts = map[CutKind]*CutFinding{CutKill: {}, CutFreeze: {}, CutLost: {}, CutUndrained: {}}
 	cuts := slices.Clone(j.ev.Cuts)
 	slices.SortFunc(cuts, func(a, b Cut) int { return a.From.Compare(b.From) })
 	tenures := map[int32][]Tenure{}
@@ -183,7 +187,7 @@ func (j *judge) explain(hidden []*Post, beats map[int32][]time.Time) {
 		unit := topics.Partition(p.Endpoint, j.ev.Partitions)
 		owners := slices.DeleteFunc(slices.Clone(tenures[unit]), func(t Tenure) bool { return !t.covers(p.Start) })
 		i := slices.IndexFunc(cuts, func(c Cut) bool {
-			return p.Start.Before(c.To.Add(skew)) && p.End.After(lastBeat(beats[unit], c.From).Add(-slack)) &&
+			return (c.Units == nil || slices.Contains(c.Units, unit)) && p.Start.Before(c.To.Add(skew)) && p.End.After(lastSettled(ends[unit], c.From).Add(-slack)) &&
 				slices.ContainsFunc(owners, func(t Tenure) bool { return t.PID == c.PID && t.covers(c.From) })
 		})
 		if i < 0 {
@@ -194,7 +198,7 @@ func (j *judge) explain(hidden []*Post, beats map[int32][]time.Time) {
 		by[i] = append(by[i], p)
 	}
 	for i, c := range cuts {
-		j.cut(&c, by[i], tenures, beats)
+		j.cut(&c, by[i], tenures, ends)
 	}
 }
 
@@ -210,9 +214,12 @@ func (t Tenure) String() string {
 }
 
 // cut adds one cut to its kind's numbers.
-func (j *judge) cut(c *Cut, hidden []*Post, tenures map[int32][]Tenure, beats map[int32][]time.Time) {
+func (j *judge) cut(c *Cut, hidden []*Post, tenures map[int32][]Tenure, ends map[int32][]time.Time) {
 	f := j.Cuts[c.Kind]
 	f.Cuts++
+	if c.Kind == CutUndrained && !slices.ContainsFunc(j.ev.Outages, func(o Outage) bool { return o.From.Before(c.From) && c.From.Before(o.To.Add(recovery)) }) {
+		j.violated(wrong, "unit %v was given up at %s by worker %d before it was settled, and Kafka was not away", c.Units, c.From.Format("15:04:05.000"), c.PID)
+	}
 	owned := map[int32]bool{}
 	for unit, of := range tenures {
 		owned[unit] = slices.ContainsFunc(of, func(t Tenure) bool { return t.PID == c.PID && t.covers(c.From) })
@@ -225,7 +232,7 @@ func (j *judge) cut(c *Cut, hidden []*Post, tenures map[int32][]Tenure, beats ma
 		case !owned[unit] || p.Start.After(c.From):
 		case p.End.After(c.From):
 			inFlight++
-		case p.End.After(lastBeat(beats[unit], c.From).Add(-slack)):
+		case p.End.After(lastSettled(ends[unit], c.From)):
 			since++
 		}
 	}
@@ -239,8 +246,11 @@ func (j *judge) cut(c *Cut, hidden []*Post, tenures map[int32][]Tenure, beats ma
 	}
 	for _, p := range hidden {
 		f.OldestMillis = max(f.OldestMillis, c.From.Sub(p.End).Milliseconds())
-		if p.Start.After(c.From) {
+		switch {
+		case p.Start.After(c.From):
 			f.After++
+		case !p.End.After(lastSettled(ends[topics.Partition(p.Endpoint, j.ev.Partitions)], c.From)):
+			f.Overtaken++
 		}
 	}
 }

@@ -62,6 +62,7 @@ type Post struct {
 	Attempt  int    // as the sender counts
 	Body     [sha256.Size]byte
 	Verified bool
+	Partial  bool // the body ended early: the sender was gone
 	Start    time.Time
 	End      time.Time // when it was answered, or given up on
 	Status   int       // what was decided to answer; 0: nothing
@@ -131,6 +132,7 @@ func (r *receivers) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	defer r.count(-1)
 	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, 1<<20))
 	p.Body = sha256.Sum256(body)
+	p.Partial = err != nil
 	p.Verified = err == nil && sign.Verify(req.Header, body, [][]byte{r.key}, time.Now(), 0) == nil
 	if err == nil {
 		p.Status = r.answer(req.Context(), p.Endpoint)

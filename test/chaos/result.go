@@ -94,7 +94,7 @@ func (r *Result) WriteTable(w io.Writer) error {
 	row("forked", r.Forked, "")
 	row("POSTs", r.Posts, "%d settled", r.Settled)
 	row("POSTs hidden", r.Hidden, "their outcome was not settled, because a fault came first")
-	for _, kind := range []CutKind{CutKill, CutFreeze, CutLost} {
+	for _, kind := range []CutKind{CutKill, CutFreeze, CutLost, CutUndrained} {
 		c := r.PostFinding.Cuts[kind]
 		row("  by "+string(kind), c.Hidden, "%d cuts; at most %d by one, where %d were in flight or done since the last beat; oldest done %d ms before; %d begun after",
 			c.Cuts, c.MostHidden, c.BoundOfMost, c.OldestMillis, c.After)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ func (f *fleet) tenures() (all []Tenure, losses []Cut, err error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("read the log of %s: %w", p.name, err)
 		}
-		t, l, err := readTenures(bufio.NewScanner(log), p.pid, p.ended)
+		t, l, err := ReadTenures(log, p.pid, p.ended)
 		_ = log.Close()
 		if err != nil {
 			return nil, nil, fmt.Errorf("read %s: %w", p.log, err)
@@ -44,25 +45,30 @@ const (
 	lineAssigned = "units assigned"
 	lineGivenUp  = "units given up"
 	lineLost     = "units lost"
+	// lineUndrained begins the line of a unit that was given up with outcomes that were not settled.
+	lineUndrained = "unit ran out of time to drain"
 )
 
-func readTenures(lines *bufio.Scanner, pid int, ended time.Time) (all []Tenure, losses []Cut, err error) {
+// ReadTenures reads the log of one process that has ended.
+func ReadTenures(log io.Reader, pid int, ended time.Time) (all []Tenure, losses []Cut, err error) {
+	lines := bufio.NewScanner(log)
 	lines.Buffer(nil, 1<<20)
 	since := map[int32]time.Time{}
 	for lines.Scan() {
-		if !strings.Contains(lines.Text(), `"msg":"units `) {
+		if !strings.Contains(lines.Text(), `"msg":"unit`) {
 			continue
 		}
 		var line struct {
 			Time  time.Time `json:"time"`
 			Msg   string    `json:"msg"`
 			Units []int32   `json:"units"`
+			Unit  int32     `json:"unit"`
 		}
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			if ended.IsZero() {
-				return nil, nil, err
-			}
+		if json.Unmarshal(lines.Bytes(), &line) != nil {
 			continue // the last line of a killed process may be cut off
+		}
+		if strings.HasPrefix(line.Msg, lineUndrained) {
+			losses = append(losses, Cut{Kind: CutUndrained, PID: pid, From: line.Time, To: line.Time, Units: []int32{line.Unit}})
 		}
 		switch line.Msg {
 		case lineAssigned:

@@ -70,6 +70,7 @@ func run() int {
 // judge holds the evidence of an earlier run against the rules as they are now.
 func judge(file string) int {
 	evidence, err := chaos.Load(file)
+
 	if err == nil {
 		finding := chaos.Judge(evidence)
 		e := json.NewEncoder(os.Stdout)

@@ -95,7 +95,7 @@ func TestUnit_WaitingOverflowGoesRoundAgain(t *testing.T) {
 		r.idle()
 		require.Positive(t, r.metric("barnabas_holds_total", metrics.HoldOverflow))
 		require.LessOrEqual(t, r.log.inTiers(), 900*22, "an hour, ten minutes, a minute at least lie between two")
-		r.requireDue(due, 5*time.Minute)
+		r.requireDue(due, 90*time.Second)
 		r.end()
 	})
 }

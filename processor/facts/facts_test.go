@@ -155,17 +155,25 @@ func TestRestore_SeveralUnits(t *testing.T) {
 func TestRestore_CompactedTopics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
+		claimed := time.Now()
 		for i := range 300 {
-			r.claim(0, fmt.Sprintf("k%d", i%10), int64(i))
+			c := aClaim(fmt.Sprintf("k%d", i%10), int64(i%10))
+			c.ClaimedAt, c.AnsweredOffset = claimed, int64(i)
+			done := make(chan struct{})
+			r.journal.AppendClaim(0, c, func() { close(done) })
+			<-done
 			if i%100 == 0 {
 				time.Sleep(time.Hour)
 				r.cluster.Compact()
 			}
 		}
 		r.cluster.Compact()
+		starts, err := r.admin.ListEndOffsets(t.Context(), r.topics.Idempotency())
+		require.NoError(t, err)
+		require.Equal(t, int64(300), starts.Offsets()[r.topics.Idempotency()][0].At)
 		found := r.restore(0)
 		require.Equal(t, 10, found[0].Arbiter.Len())
-		require.Equal(t, "dlv_293", owner(found[0].Arbiter, "k3"))
+		require.Equal(t, "dlv_3", owner(found[0].Arbiter, "k3"))
 	})
 }
 

@@ -21,7 +21,7 @@ func (s *Settler) connect() error {
 	if err != nil {
 		return fmt.Errorf("settler: %w", err)
 	}
-	s.client = client
+	s.client, s.produced = client, map[string]struct{}{}
 	return nil
 }
 
@@ -47,7 +47,9 @@ func (s *Settler) resolve(ctx context.Context, batches []*Batch) (committed bool
 				return committed, nil
 			}
 		}
-		s.log.Warn("the outcome of a transaction is not known yet", obs.KeyTag, batches[0].Tag, obs.KeyWait, wait, obs.KeyError, err)
+		if wait > s.cfg.Beat { // a moment after its end the offsets are often unstable still
+			s.log.Warn("the outcome of a transaction is not known yet", obs.KeyTag, batches[0].Tag, obs.KeyWait, wait, obs.KeyError, err)
+		}
 		select {
 		case <-ctx.Done():
 			return false, fmt.Errorf("resolve transaction %s: %w", batches[0].Tag, err)

@@ -63,7 +63,9 @@ type Settler struct {
 
 	client *kgo.Client // owned by Run
 	beats  uint64      // owned by Run
-	stuck  []*stuckBatch
+	// produced are the topics that client has produced to; owned by Run.
+	produced map[string]struct{}
+	stuck    []*stuckBatch
 
 	mu    sync.Mutex // guards dirty
 	dirty []Source

@@ -53,7 +53,38 @@ func (s *Settler) transact(ctx context.Context, g generation, batches []*Batch) 
 	if err := s.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return &unknownError{err}
 	}
+	if !s.producedBefore(batches) {
+		return &unknownError{errUnconfirmed}
+	}
 	return nil
+}
+
+// errUnconfirmed is an ending whose success is not taken at the client's word.
+var errUnconfirmed = errors.New("every topic in it is new to the client")
+
+// producedBefore says whether an earlier transaction of this client produced to a topic
+// of these batches. If none did, EndTransaction may have aborted and returned no error:
+// franz-go v1.22.3 lets the records of a topic that is new to it go before it stores the topic's
+// partitions, and when the acknowledgements are faster it finds no partition
+// in the transaction. Producing to a topic again waits until they are stored.
+func (s *Settler) producedBefore(batches []*Batch) bool {
+	before := false
+	for _, b := range batches {
+		for _, o := range b.Outcomes {
+			for _, r := range o.Records {
+				_, known := s.produced[r.Topic]
+				before = before || known
+			}
+		}
+	}
+	for _, b := range batches {
+		for _, o := range b.Outcomes {
+			for _, r := range o.Records {
+				s.produced[r.Topic] = struct{}{}
+			}
+		}
+	}
+	return before
 }
 
 // hasRecords says whether there is anything to write. The client would not end a

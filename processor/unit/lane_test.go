@@ -56,20 +56,25 @@ func TestUnit_FloodOfASlowEndpointSpills(t *testing.T) {
 		r.endpoint("other")
 		r.sender.answer(takes(map[string]time.Duration{"slow": time.Second}))
 		const n = 2000
+		r.event("other", "", `{}`) // it is at work
+		time.Sleep(time.Second)
 		for range n / 2 {
 			r.event("slow", "", `{}`)
 		}
-		for range 20 {
+		for range 19 {
 			r.event("other", "", `{}`)
-			for range n / 40 {
+			for range n / 38 {
 				r.event("slow", "", `{}`)
 			}
+		}
+		for range n/2 - 19*(n/38) {
+			r.event("slow", "", `{}`)
 		}
 		begun := time.Now()
 		time.Sleep(3 * time.Second)
 		require.Len(t, r.sender.seen("other"), 20)
 		for _, p := range r.sender.seen("other") {
-			require.LessOrEqual(t, p.At.Sub(begun), r.LanePause+100*time.Millisecond)
+			require.LessOrEqual(t, p.At.Sub(begun), r.LanePause+200*time.Millisecond)
 		}
 		require.Equal(t, 1, r.sender.width("slow"))
 		require.Positive(t, r.metric("barnabas_holds_total", metrics.HoldLaneFull))

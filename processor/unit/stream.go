@@ -82,12 +82,13 @@ func (u *Unit) full(s *stream, now time.Time) bool {
 	if scarce {
 		limit = 1
 	}
-	// What can't be due yet is not worth reading once the look-ahead is half full; and
-	// while memory is scarce it would only be sent round, as fast as it is read.
-	if s.quiet.After(now) && (scarce || 2*s.waiting.len() >= limit) {
-		return true
+	if s.atLeast == 0 {
+		return s.waiting.len() >= u.hysteresis(s, limit)
 	}
-	return s.waiting.len() >= u.hysteresis(s, limit)
+	// What can't be due yet is not worth reading once the look-ahead is half full; and
+	// while memory is scarce it would only be sent round, as fast as it is read. What may
+	// be due is read however full it is: what is due last makes room.
+	return s.quiet.After(now) && (scarce || 2*s.waiting.len() >= limit)
 }
 
 // unreadLow is how many unread records a stream may have and be fetched still.

@@ -91,6 +91,33 @@ func TestUnit_FloodOfASlowEndpointSpills(t *testing.T) {
 	})
 }
 
+// Invariant 7, C-107: the same for a neighbour of which nothing was seen before the flood, and whose first event is
+// in the log behind it: what drains too slowly, or shows no sign of draining, is not waited for.
+func TestUnit_FloodDoesNotHideNewNeighbours(t *testing.T) {
+	for name, takesFor := range map[string]time.Duration{"hanging": 15 * time.Second, "slow": 300 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t).start()
+				r.endpoint("flooded")
+				r.endpoint("new")
+				r.sender.answer(takes(map[string]time.Duration{"flooded": takesFor}))
+				for range 5000 {
+					r.event("flooded", "", `{}`)
+				}
+				time.Sleep(50 * time.Millisecond)
+				begun := time.Now()
+				r.event("new", "", `{}`)
+				time.Sleep(10 * time.Second)
+				posts := r.sender.seen("new")
+				require.Len(t, posts, 1)
+				require.LessOrEqual(t, posts[0].At.Sub(begun), 5*r.LanePause)
+				r.unit.Drop(unit.ErrLost)
+				<-r.unit.Done()
+			})
+		})
+	}
+}
+
 // Nothing stays unsettled behind a hanging request for longer than LaneAge and that request.
 func TestUnit_AgedDeliveriesLeaveTheLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -38,14 +38,21 @@ func (u *Unit) neighbours(now time.Time) bool {
 	if now.Sub(u.lookedAt) < lookEvery {
 		return u.hasNeighbours
 	}
-	u.lookedAt, u.hasNeighbours = now, false
+	u.lookedAt, u.hasNeighbours = now, true
 	for _, l := range u.lanes {
 		if now.Sub(l.arrived) < recently && now.Sub(l.flooded) >= recently {
-			u.hasNeighbours = true
-			break
+			return true
 		}
 	}
-	return u.hasNeighbours
+	for _, s := range u.streams { // and those that wait already
+		for _, r := range s.unread {
+			if l, known := u.lanes[string(r.Key)]; len(r.Key) > 0 && (!known || now.Sub(l.flooded) >= recently) {
+				return true
+			}
+		}
+	}
+	u.hasNeighbours = false
+	return false
 }
 
 // relieve lets intake go on once the lane that pressed has drained to its half,

@@ -112,15 +112,14 @@ func (a *App) verifyTopics(ctx context.Context) error {
 	catalogue := Catalogue(a.cfg)
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		err := a.checkTopics(ctx, catalogue)
-		var refused *topics.VerifyError
-		if ctx.Err() != nil {
-			return nil // told to stop while it waited: no failure
-		}
-		if err == nil || errors.As(err, &refused) {
-			a.ready.Report("topics", err)
-			return err
+		if err != nil && ctx.Err() != nil {
+			return nil // told to stop while it was asking: that is no failure
 		}
 		a.ready.Report("topics", err)
+		var refused *topics.VerifyError
+		if err == nil || errors.As(err, &refused) {
+			return err
+		}
 		a.log.Warn("topics cannot be verified yet", obs.KeyWait, wait, obs.KeyError, err)
 		select {
 		case <-ctx.Done():

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -125,6 +126,19 @@ func TestBadInput_BrokerAway(t *testing.T) {
 	await(t, "the same key to be accepted", func() bool { _, err := s.send("ep_ok", "during", `{}`); return err == nil })
 	await(t, "a delivery after the outage", func() bool { return r.Stats().Delivered == 2 })
 	require.Zero(t, r.Stats().Repeats)
+}
+
+// A process that is told to stop while it waits for a broker that takes connections and answers
+// nothing has not failed (C-230, C-234).
+func TestBadInput_StoppedBeforeTheBrokerAnswers(t *testing.T) {
+	t.Parallel()
+	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, silent.Close()) })
+	s := newSite(t, silent.Addr().String(), "")
+	p := s.start("serve", "--config", s.config)
+	await(t, "an answer of the listener", func() bool { return status(t, s.ready) == http.StatusServiceUnavailable })
+	require.Zero(t, p.terminate(), p.text())
 }
 
 // Start-up refuses a cluster that cannot hold the promises, and says what to do.

@@ -73,6 +73,9 @@ func New(cfg *config.Config, o Options) (_ *App, err error) {
 			a.close()
 		}
 	}()
+	if err = checkDescriptors(cfg); err != nil {
+		return nil, err
+	}
 	if a.kafka, err = cfg.Kafka.Options(o.Log); err != nil {
 		return nil, fmt.Errorf("kafka: %w", err)
 	}

@@ -51,6 +51,7 @@ func TestCheck_NamesWhatIsWrong(t *testing.T) {
 		"unknown role":        {func(c *config.Config) { c.API.Keys = []string{"a:root::" + strings.Repeat("ab", 32)} }, "role"},
 		"allow-list typo":     {func(c *config.Config) { c.Egress.Allow = []string{"10.1.2.0/33"} }, "10.1.2.0/33"},
 		"no such CA file":     {func(c *config.Config) { c.Egress.CAFile = "/nonexistent/ca.pem" }, "/nonexistent/ca.pem"},
+		"too few descriptors": {func(c *config.Config) { c.Limits.InFlight = 1 << 30 }, "limits.in_flight"},
 		"probe never reports": {func(c *config.Config) { c.Breaker.OpenFor = 0 }, "open"},
 	} {
 		t.Run(name, func(t *testing.T) {

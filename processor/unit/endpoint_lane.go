@@ -138,7 +138,7 @@ func (u *Unit) join(it *item, now time.Time) {
 		return
 	}
 	if l.queue.Len() >= u.LaneEntries || int64(l.queue.Bytes()) >= u.LaneBytes {
-		u.spill(l, it, metrics.HoldLaneFull, now)
+		u.spill(l, it, l.queue.Len(), metrics.HoldLaneFull, now)
 		return
 	}
 	l.arrived = now

@@ -11,6 +11,7 @@ import (
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
 	"github.com/barnabas-webhooks/barnabas/processor/metrics"
 	"github.com/barnabas-webhooks/barnabas/processor/unit"
+	"github.com/barnabas-webhooks/barnabas/retry"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
 
@@ -140,6 +141,36 @@ func TestUnit_AgedDeliveriesLeaveTheLane(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		r.idle()
 		require.Len(t, r.sender.seen(), 10)
+		r.end()
+	})
+}
+
+// What leaves a short lane for age comes back when the few in front of it will be done, and not as if the lane had
+// been full: an endpoint that hung and works again has its deliveries soon.
+func TestUnit_AgedDeliveriesComeBackSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(r *rig) { r.Rand = func() float64 { return 0 } }).start() // the longest wait is drawn
+		r.endpoint("ep")
+		begun := time.Now()
+		r.sender.answer(func(deliver.Request) (deliver.Result, time.Duration) {
+			if time.Since(begun) < 40*time.Second {
+				return failed(retry.Timeout), 15 * time.Second
+			}
+			return status(204), 0
+		})
+		for range 3 {
+			r.event("ep", "", `{}`)
+		}
+		time.Sleep(3 * time.Minute)
+		require.Positive(t, r.metric("barnabas_holds_total", metrics.HoldLaneAge))
+		delivered := map[string]bool{}
+		for _, a := range r.attempts() {
+			delivered[a.DeliveryID] = delivered[a.DeliveryID] || a.Decision == string(retry.Delivered)
+		}
+		require.Len(t, delivered, 3)
+		for id, ok := range delivered {
+			require.True(t, ok, id)
+		}
 		r.end()
 	})
 }

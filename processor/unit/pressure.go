@@ -83,10 +83,12 @@ func (u *Unit) halfTime(l *endpointLane) time.Duration {
 }
 
 // spill sends a delivery round through a tier, to come back when the lane will
-// have worked off what is in front of it.
-func (u *Unit) spill(l *endpointLane, it *item, reason string, now time.Time) {
+// have worked off what is in front of it: what is in flight, what was spilled
+// before, and so many that are queued. A lane that spills for age may be all but empty.
+func (u *Unit) spill(l *endpointLane, it *item, queued int, reason string, now time.Time) {
 	l.backlog++
-	u.hold(it, now, max(time.Second, time.Duration(u.LaneEntries+l.backlog)*u.interval(l)), reason, now)
+	ahead := queued + l.inFlight + l.backlog
+	u.hold(it, now, max(time.Second, time.Duration(ahead)*u.interval(l)), reason, now)
 }
 
 // interval is what lies between two completions: the pace, or what the endpoint's rate allows.
@@ -110,7 +112,7 @@ func (u *Unit) spillAged(l *endpointLane, now time.Time) {
 	for _, class := range []lane.Class{lane.Live, lane.Retry, lane.Replay} {
 		for l.queue.AgeOf(class, now) >= u.LaneAge {
 			it, _ := l.queue.PopOf(class)
-			u.spill(l, it, metrics.HoldLaneAge, now)
+			u.spill(l, it, 0, metrics.HoldLaneAge, now) // it was at the head
 		}
 	}
 	if l.queue.Len() > 0 {

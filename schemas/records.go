@@ -168,7 +168,7 @@ type Endpoint struct {
 	URL               string
 	Description       string
 	Secrets           []SealedSecret // newest first
-	Headers           []Header       // custom request headers
+	Headers           []Header       // custom request headers; in the topic their values are sealed
 	State             EndpointState
 	DisabledReason    string
 	Order             Order

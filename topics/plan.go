@@ -174,7 +174,7 @@ func CreateMissing(ctx context.Context, adm *kadm.Client, c Catalogue, o Options
 
 // How long, and how often, Apply looks for what it has made.
 const (
-	awaitFor   = 10 * time.Second
+	awaitFor   = time.Minute
 	awaitEvery = 50 * time.Millisecond
 )
 

@@ -212,7 +212,7 @@ func (v *validator) bounds(c *Config) {
 	v.check(c.Lanes.MaxEntries >= 1, "lanes.max_entries", "must be at least 1, not %d", c.Lanes.MaxEntries)
 	v.check(c.Lanes.MaxBytes >= c.API.MaxBody, "lanes.max_bytes",
 		"%s is less than api.max_body %s: a lane must be able to hold the largest payload", c.Lanes.MaxBytes, c.API.MaxBody)
-	v.positive("lanes.max_age", c.Lanes.MaxAge)
+	v.check(c.Lanes.MaxAge >= 100*time.Millisecond, "lanes.max_age", "must be at least 100ms, not %s", c.Lanes.MaxAge)
 	v.check(c.Limits.Memory >= c.Lanes.MaxBytes, "limits.memory", "%s is less than lanes.max_bytes %s", c.Limits.Memory, c.Lanes.MaxBytes)
 	v.check(c.API.VerdictWait >= 0 && c.API.VerdictWait <= 10*time.Second, "api.verdict_wait", "must be from 0 to 10s, not %s", c.API.VerdictWait)
 	v.check(c.API.MaxConcurrent >= 1, "api.max_concurrent", "must be at least 1, not %d", c.API.MaxConcurrent)

@@ -113,7 +113,7 @@ func (r *Registry) restore(ctx context.Context, id string, ep *Endpoint) {
 func (r *Registry) produce(ctx context.Context, id string, rec *schemas.Endpoint) (partition int32, offset int64, err error) {
 	out := &kgo.Record{Topic: r.opts.Topic, Key: []byte(id)}
 	if rec != nil {
-		if out.Value, err = schemas.EncodeEndpoint(rec); err != nil {
+		if out.Value, err = schemas.EncodeEndpoint(r.opts.Table.sealHeaders(rec)); err != nil {
 			return 0, 0, fmt.Errorf("encode endpoint: %w", err)
 		}
 	}
@@ -136,7 +136,7 @@ func (r *Registry) asEndpoint(rec *schemas.Endpoint) *Endpoint {
 	if rec == nil {
 		return nil
 	}
-	return r.opts.Table.unseal(*rec)
+	return r.opts.Table.withKeys(*rec)
 }
 
 // stripes are locks by id: few, shared by ids that hash alike, and given up on when ctx ends.

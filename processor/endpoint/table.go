@@ -159,8 +159,48 @@ func (t *Table) read(r *kgo.Record) *Endpoint {
 	return t.unseal(rec)
 }
 
-// unseal opens the secrets of a record, and takes the record over.
+// unseal makes of a record what is used: header values and keys are opened. What cannot be opened locks the endpoint.
 func (t *Table) unseal(rec schemas.Endpoint) *Endpoint {
+	headers, err := t.openHeaders(&rec)
+	rec.Headers = headers
+	ep := t.withKeys(rec)
+	if err != nil {
+		ep.Locked = err
+	}
+	return ep
+}
+
+// sealHeaders is the record as it rests in the topic: custom headers carry credentials, so their values are sealed
+// like signing secrets.
+func (t *Table) sealHeaders(rec *schemas.Endpoint) *schemas.Endpoint {
+	if len(rec.Headers) == 0 {
+		return rec
+	}
+	sealed := *rec
+	sealed.Headers = make([]schemas.Header, len(rec.Headers))
+	for i, h := range rec.Headers {
+		sealed.Headers[i] = schemas.Header{Key: h.Key, Value: t.opts.Sealer.Seal(rec.ID, h.Value)}
+	}
+	return &sealed
+}
+
+func (t *Table) openHeaders(rec *schemas.Endpoint) ([]schemas.Header, error) {
+	if len(rec.Headers) == 0 {
+		return nil, nil
+	}
+	opened := make([]schemas.Header, len(rec.Headers))
+	for i, h := range rec.Headers {
+		value, err := t.opts.Sealer.Open(rec.ID, h.Value)
+		if err != nil {
+			return nil, err
+		}
+		opened[i] = schemas.Header{Key: h.Key, Value: value}
+	}
+	return opened, nil
+}
+
+// withKeys adds the unsealed signing keys to a record whose headers are open.
+func (t *Table) withKeys(rec schemas.Endpoint) *Endpoint {
 	// A handful of values repeat over all endpoints: keep one copy of each.
 	rec.Tenant = unique.Make(rec.Tenant).Value()
 	rec.DisabledReason = unique.Make(rec.DisabledReason).Value()

@@ -35,11 +35,15 @@ type ownership struct {
 
 	mu          sync.Mutex // guards what follows
 	units       map[int32]*unit.Unit
+	member      string // id under which the units were assigned
 	assignments uint64
+
+	expelled atomic.Bool // units were taken away unsaid; the group must be joined anew
+	wake     func()      // ends the poll under way
 }
 
-func newOwnership(shared *unit.Shared, drain time.Duration) *ownership {
-	return &ownership{shared: shared, drain: drain, units: map[int32]*unit.Unit{}}
+func newOwnership(shared *unit.Shared, drain time.Duration, wake func()) *ownership {
+	return &ownership{shared: shared, drain: drain, wake: wake, units: map[int32]*unit.Unit{}}
 }
 
 // begin sets what units need while the processor runs.
@@ -60,10 +64,25 @@ func (o *ownership) Membership() (string, int32) {
 	return "", -1
 }
 
-// Owns implements settle.Group.
+// Owns implements settle.Group. A unit belongs to the member that it was assigned
+// to. A member that the group gave up gets another id when it joins again, and from
+// then on a valid generation, before franz-go says that anything was lost: in between,
+// what the units of the old id settle would be taken, beside their new owner's.
 func (o *ownership) Owns(owner settle.Owner) bool {
-	u := o.unit(owner.Unit)
-	return u != nil && u.Owner() == owner
+	member, _ := o.Membership()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	u := o.units[owner.Unit]
+	return u != nil && u.Owner() == owner && o.member == member
+}
+
+// forgotten says whether there are units that were assigned to this process as
+// another member than it is now: others may have had them meanwhile.
+func (o *ownership) forgotten() bool {
+	member, _ := o.Membership()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.units) > 0 && o.member != member
 }
 
 // Pause implements unit.Intake.
@@ -124,10 +143,15 @@ func (o *ownership) ready() error {
 // assigned makes the units that were given to this process. They fetch nothing
 // until they are restored.
 func (o *ownership) assigned(_ context.Context, cl *kgo.Client, given map[string][]int32) {
-	o.client.CompareAndSwap(nil, cl)
+	o.client.Store(cl)
+	if o.forgotten() {
+		o.expel()
+		return
+	}
 	if len(given) == 0 {
 		return
 	}
+	member, _ := cl.GroupMetadata()
 	// Topics may come one after another, while the group's leader learns of them: the
 	// unit that is there goes on with all of them.
 	numbers := slices.DeleteFunc(numbersOf(given), o.has)
@@ -140,6 +164,7 @@ func (o *ownership) assigned(_ context.Context, cl *kgo.Client, given map[string
 	}
 	added := make(map[int32]*unit.Unit, len(numbers))
 	o.mu.Lock()
+	o.member = member
 	for _, n := range numbers {
 		o.assignments++
 		u := unit.New(o.life, //nolint:contextcheck // the callback's context ends with the session, the unit does not
@@ -151,6 +176,24 @@ func (o *ownership) assigned(_ context.Context, cl *kgo.Client, given map[string
 	o.mu.Unlock()
 	o.shared.Log.Info("units assigned", obs.KeyUnits, numbers)
 	go o.restore(added)
+}
+
+// expel drops all units of a member that the group had given up and that joined
+// again under another id (franz-go 1.22.3 calls that no loss when the join itself
+// finds it out). Those that it was given again it would go on with as if nobody had
+// had them in between, and fetch from where it was: so the group is joined anew.
+func (o *ownership) expel() {
+	units := o.all()
+	numbers := make([]int32, 0, len(units))
+	for _, u := range units {
+		u.Drop(unit.ErrLost)
+		numbers = append(numbers, u.Owner().Unit)
+	}
+	o.remove(numbers)
+	slices.Sort(numbers)
+	o.shared.Log.Warn("units lost: the group had given this member up; it is joined anew", obs.KeyUnits, numbers)
+	o.expelled.Store(true)
+	o.wake()
 }
 
 // restore reads the facts of new units and hands them over, trying until it has
@@ -203,7 +246,11 @@ func (o *ownership) fetched(_ context.Context, _ *kgo.Client, resp *kmsg.OffsetF
 }
 
 // revoked lets units go in order: they drain, settle, and are not ours any more.
-func (o *ownership) revoked(_ context.Context, cl *kgo.Client, gone map[string][]int32) {
+func (o *ownership) revoked(ctx context.Context, cl *kgo.Client, gone map[string][]int32) {
+	if o.forgotten() {
+		o.lost(ctx, cl, gone)
+		return
+	}
 	numbers := numbersOf(gone)
 	var leaving []*unit.Unit
 	for _, n := range numbers {

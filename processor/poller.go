@@ -45,6 +45,10 @@ func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 		}
 		short, cancel := context.WithTimeout(ctx, wait)
 		p.interrupt.Store(&cancel)
+		if p.ownership.expelled.Swap(false) { // asked for once it can be interrupted: no expulsion is missed
+			cancel()
+			return errExpelled
+		}
 		fetches := group.PollRecords(short, pollRecords)
 		cancel()
 		if fetches.IsClientClosed() {
@@ -67,8 +71,14 @@ func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 	return nil
 }
 
+// errExpelled ends the polling of a member that must join the group anew.
+var errExpelled = errors.New("processor: the group had given this member up")
+
 // rebalanceBlocked is called when a rebalance waits for the poll under way.
-func (p *Processor) rebalanceBlocked(context.Context, *kgo.Client) {
+func (p *Processor) rebalanceBlocked(context.Context, *kgo.Client) { p.wake() }
+
+// wake ends the poll under way.
+func (p *Processor) wake() {
 	if cancel := p.interrupt.Load(); cancel != nil {
 		(*cancel)()
 	}

@@ -66,7 +66,7 @@ func New(o Options) (*Processor, error) {
 		Config: o.Unit, Catalogue: o.Catalogue, Policy: o.Policy, Breaker: o.Breaker,
 		Sender: o.Sender, Endpoints: o.Endpoints, Disable: o.Disable,
 		InFlight: inFlight, Rate: caps.NewRate(o.Rate), Memory: memory, Rand: rand.Float64, Log: o.Log, Metrics: m,
-	}, o.DrainTimeout)
+	}, o.DrainTimeout, p.wake)
 	return p, nil
 }
 
@@ -120,26 +120,41 @@ func (p *Processor) Run(ctx context.Context) error {
 	defer stopSettling()
 	go func() { settled <- settler.Run(settling) }()
 
-	group, err := p.group()
-	if err != nil {
-		return err
-	}
-	p.ownership.client.Store(group)
-	err = p.poll(ctx, group)
+	err = p.consume(ctx, life)
+	stopSettling()
+	return errors.Join(err, <-settled)
+}
 
-	p.opts.Log.Info("stopping: draining", obs.KeyDeadline, p.opts.DrainTimeout)
-	p.ownership.drainAll()
+// consume is a member of the group until ctx ends, and then leaves it in order.
+func (p *Processor) consume(ctx, life context.Context) error {
+	for {
+		group, err := p.group()
+		if err != nil {
+			return err
+		}
+		p.ownership.client.Store(group)
+		err = p.poll(ctx, group)
+		if !errors.Is(err, errExpelled) {
+			p.opts.Log.Info("stopping: draining", obs.KeyDeadline, p.opts.DrainTimeout)
+			p.ownership.drainAll()
+			p.leave(life, group)
+			return err
+		}
+		p.leave(life, group)
+	}
+}
+
+// leave closes the group's client, in bounded time.
+func (p *Processor) leave(life context.Context, group *kgo.Client) {
 	leave, cancel := context.WithTimeout(life, settleMargin)
 	defer cancel()
-	if leaveErr := group.LeaveGroupContext(leave); leaveErr != nil {
-		p.opts.Log.Warn("stopping: the group was not left in time; it gives this member up by itself", obs.KeyError, leaveErr)
+	if err := group.LeaveGroupContext(leave); err != nil {
+		p.opts.Log.Warn("the group was not left in time; it gives this member up by itself", obs.KeyError, err)
 	}
 	group.CloseAllowingRebalance()
 	// Close polls what is buffered away, and that poll would block for ever the goroutine in which Close itself leaves
 	// a group that was left before (franz-go 1.22.3).
 	group.AllowRebalance()
-	stopSettling()
-	return errors.Join(err, <-settled)
 }
 
 // client makes a client with the processor's connection settings and more.

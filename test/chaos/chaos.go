@@ -60,7 +60,7 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 		return nil, fmt.Errorf("chaos: %w", err)
 	}
 	c := &chaos{Options: o, began: time.Now()}
-	defer func() { //nolint:contextcheck // ctx may have ended; closing bounds itself
+	defer func() {
 		err = errors.Join(err, c.close())
 		if o.Dir != "" || o.Keep || err != nil || result == nil || !result.Held() {
 			c.say("the logs and the data are in %s", dir)
@@ -75,7 +75,7 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 }
 
 // draw makes a source of chance of its own for each part, so that none depends on how far another has come.
-func (c *chaos) draw(part uint64) *rand.Rand { return rand.New(rand.NewPCG(c.Seed, part)) } //nolint:gosec // repeatable
+func (c *chaos) draw(part uint64) *rand.Rand { return rand.New(rand.NewPCG(c.Seed, part)) }
 
 // setUp starts the broker, the receivers and the processes, and saves the endpoints.
 func (c *chaos) setUp(ctx context.Context, dir string) (err error) {
@@ -201,7 +201,7 @@ func (c *chaos) quiet(ctx context.Context) error {
 			return nil
 		}
 		c.say("nothing waits; replaying the dead letters (round %d)", round)
-		cmd := exec.CommandContext(ctx, c.Binary, "dlq", "replay", "--config", c.site.config, "--all", "--rate", "1000", "--json") //nolint:gosec // our own binary
+		cmd := exec.CommandContext(ctx, c.Binary, "dlq", "replay", "--config", c.site.config, "--all", "--rate", "1000", "--json")
 		out, err := cmd.Output()
 		var done struct {
 			Replayed int `json:"replayed"`
@@ -255,7 +255,7 @@ func (c *chaos) report(ctx context.Context) {
 		landed, open := c.receivers.progress()
 		running := 0
 		for _, w := range c.fleet.workers {
-			if _, ok := w.running(); ok {
+			if w.running() {
 				running++
 			}
 		}

@@ -44,7 +44,7 @@ func Load(path string) (*Evidence, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load evidence: %w", err)
 	}
-	defer f.Close()
+	defer f.Close() //nolint:errcheck // it was only read
 	z, err := gzip.NewReader(f)
 	if err != nil {
 		return nil, fmt.Errorf("load evidence: %w", err)

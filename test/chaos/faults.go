@@ -219,7 +219,7 @@ func (m *mayhem) repair(f func() error) {
 
 // freezeOne stops a worker for longer than its session lasts, and lets it go on in the belief that nothing happened.
 func (m *mayhem) freezeOne(ctx context.Context) error {
-	running := slices.DeleteFunc(slices.Clone(m.fleet.workers), func(w *member) bool { _, ok := w.running(); return !ok })
+	running := slices.DeleteFunc(slices.Clone(m.fleet.workers), func(w *member) bool { return !w.running() })
 	if len(running) == 0 {
 		return nil // all are down: they are being killed enough
 	}
@@ -243,40 +243,43 @@ func (m *mayhem) freezeOne(ctx context.Context) error {
 // roll restarts every worker by SIGTERM, each when the one before works again.
 func (m *mayhem) roll(ctx context.Context) error {
 	for _, w := range m.fleet.workers {
-		if !m.awaitRunning(ctx, w) {
-			return nil
+		// A process that has only just begun does not handle signals yet.
+		if !m.awaitRunning(ctx, w) || !m.awaitReady(ctx, w) {
+			return ctx.Err()
 		}
 		m.fleet.terminate(w)
 		if err := m.fleet.start(w); err != nil {
 			return err
 		}
-		ready, cancel := context.WithTimeout(ctx, time.Minute)
-		err := m.fleet.awaitReady(ready, w)
-		cancel()
-		if err != nil && ctx.Err() == nil {
-			return err
+		if !m.awaitReady(ctx, w) {
+			return ctx.Err()
 		}
 	}
 	m.did(rollWorkers, "")
 	return nil
 }
 
+// awaitReady gives a worker a minute; one that needs longer is for the end of the run to find.
+func (m *mayhem) awaitReady(ctx context.Context, w *member) bool {
+	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return m.fleet.awaitReady(limited, w) == nil
+}
+
 func (m *mayhem) awaitRunning(ctx context.Context, w *member) bool {
-	for {
-		if _, ok := w.running(); ok {
-			return true
-		}
+	for !w.running() {
 		if !pause(ctx, 50*time.Millisecond) {
 			return false
 		}
 	}
+	return true
 }
 
 // replay replays what is dead by now; half of the times it is killed while it does.
 func (m *mayhem) replay(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(limited, m.fleet.binary, "dlq", "replay", "--config", m.site.config, "--all", "--rate", "100") //nolint:gosec // our own binary
+	cmd := exec.CommandContext(limited, m.fleet.binary, "dlq", "replay", "--config", m.site.config, "--all", "--rate", "100")
 	if err := cmd.Start(); err != nil {
 		return err
 	}

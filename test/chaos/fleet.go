@@ -117,11 +117,11 @@ func (f *fleet) breaks(format string, args ...any) {
 	f.broken = append(f.broken, fmt.Sprintf(format, args...))
 }
 
-// running is a member's process, if it runs and is not frozen.
-func (m *member) running() (*process, bool) {
+// running says whether its process runs and is not frozen.
+func (m *member) running() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.current, m.current != nil && !m.frozen && !m.down && m.current.running()
+	return m.current != nil && !m.frozen && !m.down && m.current.running()
 }
 
 // take marks a running member as ended on purpose.

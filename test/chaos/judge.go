@@ -46,6 +46,8 @@ func (f *Finding) violated(kind, format string, args ...any) {
 		f.Lost++
 	case forked:
 		f.Forked++
+	case unasked:
+		f.Unasked++
 	}
 	f.Violations = append(f.Violations, kind+" "+fmt.Sprintf(format, args...))
 }
@@ -105,7 +107,7 @@ func Judge(e *Evidence) *Finding {
 	j.places()
 	j.chains()
 	j.judgePosts()
-	j.Finding.Violations = shorten(j.Finding.Violations)
+	j.Violations = shorten(j.Violations)
 	return &j.Finding
 }
 

@@ -59,13 +59,15 @@ type PostFinding struct {
 	Posts      int                     `json:"posts"`
 	Settled    int                     `json:"settled"`    // POSTs that an attempt record tells of
 	Hidden     int                     `json:"hidden"`     // POSTs whose outcome a fault hid
+	Unasked    int                     `json:"unasked"`    // violations: POSTs whose outcome was not settled although no fault hid it
 	Duplicates int                     `json:"duplicates"` // POSTs of a delivery that had landed
 	Cuts       map[CutKind]*CutFinding `json:"cuts"`
 }
 
 const (
-	// skew is how far the worker's own start of an attempt and the receiver's may be apart.
-	skew = 100 * time.Millisecond
+	// skew is how much later than the worker sent it a receiver may see a POST, on a machine whose cores are taken:
+	// what is on the way when a worker ends, or learns that it has lost a unit, arrives.
+	skew = 500 * time.Millisecond
 	// slack is how much longer than one beat an outcome may have taken to get from the wire into the beat, on a
 	// machine that does other things too.
 	slack = 300 * time.Millisecond

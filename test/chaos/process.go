@@ -40,7 +40,7 @@ func startProcess(name, binary, logFile string, args ...string) (*process, error
 		// The kernel ties the parent-death signal to the thread that forked: so this one must live until the end.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		cmd := exec.Command(binary, args...) //nolint:noctx // ended by kill and terminate
+		cmd := exec.Command(binary, args...)
 		cmd.Stdout, cmd.Stderr = log, log
 		cmd.SysProcAttr = processAttributes()
 		err := cmd.Start()

@@ -99,7 +99,7 @@ func openReceivers(key []byte, endpoints []string, rnd *rand.Rand) (*receivers, 
 		r.moods[id] = moodOf(i)
 		r.flaps[id] = time.Duration(rnd.Int64N(int64(2 * flapEvery)))
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // local and immediate
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("receivers: %w", err)
 	}

@@ -76,7 +76,7 @@ func (r *Result) WriteTable(w io.Writer) error {
 		note := ""
 		switch kind {
 		case killWorker:
-			note = fmt.Sprintf("in %.1f minutes; %d of them with requests in flight", r.Minutes, r.PostFinding.Cuts[CutKill].Busy)
+			note = fmt.Sprintf("in %.1f minutes; %d of them with requests in flight", r.Minutes, r.Cuts[CutKill].Busy)
 		case rollWorkers:
 			note = fmt.Sprintf("%d workers stopped by SIGTERM, those of the end included", r.Stopped)
 		case replayDead:
@@ -93,12 +93,16 @@ func (r *Result) WriteTable(w io.Writer) error {
 	row("lost", r.Lost, "")
 	row("forked", r.Forked, "")
 	row("POSTs", r.Posts, "%d settled", r.Settled)
-	row("POSTs hidden", r.Hidden, "their outcome was not settled, because a fault came first")
+	row("POSTs hidden", r.Hidden-r.Unasked, "a fault came before their outcome was settled, so that they were made again")
 	for _, kind := range []CutKind{CutKill, CutFreeze, CutLost, CutUndrained} {
-		c := r.PostFinding.Cuts[kind]
-		row("  by "+string(kind), c.Hidden, "%d cuts; at most %d by one, where %d were in flight or done since the last beat; oldest done %d ms before; %d begun after",
+		c := r.Cuts[kind]
+		if c.Cuts == 0 {
+			continue
+		}
+		row("by "+string(kind), c.Hidden, "%d times, at most %d at once: %d were in flight or not settled yet; the longest had been done for %d ms; %d begun after it",
 			c.Cuts, c.MostHidden, c.BoundOfMost, c.OldestMillis, c.After)
 	}
+	row("POSTs unasked", r.Unasked, "not settled although no fault hid their outcome, so by SIGTERM")
 	row("duplicate POSTs", r.Duplicates, "the same id again after it had landed")
 	if err := t.Flush(); err != nil {
 		return fmt.Errorf("print result: %w", err)

@@ -21,7 +21,7 @@ func checkDescriptors(c *config.Config) error {
 		return fmt.Errorf("descriptor limit: %w", err)
 	}
 	// One connection for each request in flight, and as many idle ones at most.
-	needed := uint64(2*c.Limits.InFlight + c.API.MaxConcurrent + spareDescriptors) //nolint:gosec // validated: positive
+	needed := uint64(2*c.Limits.InFlight + c.API.MaxConcurrent + spareDescriptors)
 	if limit.Cur < needed {
 		return fmt.Errorf("descriptor limit is %d, limits.in_flight %d and api.max_concurrent %d need %d: raise it (ulimit -n, "+
 			"LimitNOFILE) or lower them", limit.Cur, c.Limits.InFlight, c.API.MaxConcurrent, needed)

@@ -1,7 +1,6 @@
 package metrics_test
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -74,7 +73,7 @@ func TestMetrics_EverySeriesIsThereAtZero(t *testing.T) {
 	require.InDelta(t, 9, got["barnabas_held_bytes"][""], 0)
 	for name := range got {
 		require.True(t, strings.HasPrefix(name, "barnabas_"), name)
-		require.Regexp(t, regexp.MustCompile(`^[a-z_]+$`), name)
+		require.Regexp(t, `^[a-z_]+$`, name)
 	}
 }
 

@@ -589,16 +589,6 @@ func (l *memlog) inTiers() (n int) {
 	return n
 }
 
-// header is the value of a record's header.
-func header(r *kgo.Record, key string) string {
-	for _, h := range r.Headers {
-		if h.Key == key {
-			return string(h.Value)
-		}
-	}
-	return ""
-}
-
 func commitAt(topic string, offset int64) settle.Commit {
 	return settle.Commit{Topic: topic, Offset: offset}
 }

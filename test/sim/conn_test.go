@@ -170,7 +170,7 @@ func (s *stream) read(p []byte) (int, error) {
 }
 
 // take reads what is there; otherwise it says how long until more arrives, 0: nobody knows.
-func (s *stream) take(p []byte) (n int, err error, wait time.Duration) { //nolint:revive // the error is of the read, the wait of the next
+func (s *stream) take(p []byte) (n int, err error, wait time.Duration) { //nolint:revive,staticcheck // the error is of the read, the wait of the next
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()

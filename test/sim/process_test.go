@@ -46,7 +46,7 @@ func (w *World) Start(roles ...string) *Process {
 	p.stop = cancel
 	go func() { p.done <- a.Run(ctx) }()
 	w.processes = append(w.processes, p)
-	w.t.Cleanup(func() { p.Thaw(); cancel(); p.wait() })
+	w.t.Cleanup(func() { p.Thaw(); cancel(); _ = p.wait() })
 	return p
 }
 

@@ -46,6 +46,9 @@ func (u *Unit) neighbours(now time.Time) bool {
 	}
 	for _, s := range u.streams { // and those that wait already
 		for _, r := range s.unread {
+			if r == nil {
+				continue // being read at this moment
+			}
 			if l, known := u.lanes[string(r.Key)]; len(r.Key) > 0 && (!known || now.Sub(l.flooded) >= recently) {
 				return true
 			}

@@ -26,8 +26,7 @@ func (w *World) call(method, path, body string, header http.Header) (status int,
 	if len(alive) == 0 {
 		return 0, "no process runs"
 	}
-	w.asked++
-	return w.callAt(alive[w.asked%len(alive)], method, path, body, header)
+	return w.callAt(alive[w.asked.Add(1)%uint64(len(alive))], method, path, body, header)
 }
 
 // callAt makes one API request at a process.

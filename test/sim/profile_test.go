@@ -92,7 +92,10 @@ func (p Profile) configure(c *config.Config) {
 	c.Timeouts.DNS, c.Timeouts.Connect, c.Timeouts.TLS, c.Timeouts.Headers = time.Second, time.Second, time.Second, 2*time.Second
 	c.Timeouts.Total, c.Timeouts.MaxTotal = 3*time.Second, 5*time.Second
 	c.Processor.SessionTimeout, c.Processor.HeartbeatInterval = 6*time.Second, time.Second
-	c.Processor.RebalanceTimeout, c.Processor.DrainTimeout, c.Processor.Beat = 10*time.Second, 7*time.Second, 50*time.Millisecond
+	// kfake begins to wait anew, for a whole rebalance timeout, with each member that joins, where Kafka does not. A join
+	// that fails is repeated after that timeout, the request's and 5 s; a third of it must be more than the timeout, or
+	// three members can keep each other waiting for ever.
+	c.Processor.RebalanceTimeout, c.Processor.DrainTimeout, c.Processor.Beat = 8*time.Second, 6*time.Second, 50*time.Millisecond
 	c.Processor.TransactionTimeout = 5 * time.Second
-	c.Kafka.DialTimeout, c.Kafka.RequestTimeout, c.Kafka.RetryTimeout = 2*time.Second, 3*time.Second, 8*time.Second
+	c.Kafka.DialTimeout, c.Kafka.RequestTimeout, c.Kafka.RetryTimeout = 2*time.Second, 12*time.Second, 20*time.Second
 }

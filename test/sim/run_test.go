@@ -53,6 +53,12 @@ func NewRun(t *testing.T, p Profile, rnd *rand.Rand) *Run {
 	for i := range p.Processes {
 		r.startAt(i)
 	}
+	go func() {
+		for r.ctx.Err() == nil {
+			time.Sleep(r.cfg.Processor.SessionTimeout)
+			r.buryMembers()
+		}
+	}()
 	for i := range p.Endpoints {
 		s := &Sub{id: fmt.Sprintf("ep%d", i)}
 		s.receiver = r.Receiver(Answers(http.StatusNoContent))

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -37,9 +39,11 @@ type World struct {
 	fetchWait time.Duration
 	client    *kgo.Client // produces as a service would
 	admin     *kadm.Client
-	processes []*Process
-	ports     int // of receivers, the last one taken
-	asked     int // API calls, to go round the processes
+	ports     int           // of receivers, the last one taken
+	asked     atomic.Uint64 // API calls, to go round the processes
+
+	mu        sync.Mutex // guards what follows
+	processes []*Process // all that ever were
 }
 
 const (

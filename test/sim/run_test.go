@@ -53,12 +53,19 @@ func NewRun(t *testing.T, p Profile, rnd *rand.Rand) *Run {
 	for i := range p.Processes {
 		r.startAt(i)
 	}
+	ended := make(chan struct{})
 	go func() {
-		for r.ctx.Err() == nil {
-			time.Sleep(r.cfg.Processor.SessionTimeout)
-			r.buryMembers()
+		defer close(ended)
+		for {
+			select {
+			case <-time.After(r.cfg.Processor.SessionTimeout):
+				r.buryMembers()
+			case <-r.ctx.Done():
+				return
+			}
 		}
 	}()
+	t.Cleanup(func() { <-ended })
 	for i := range p.Endpoints {
 		s := &Sub{id: fmt.Sprintf("ep%d", i)}
 		s.receiver = r.Receiver(Answers(http.StatusNoContent))

@@ -11,7 +11,6 @@ import (
 	"github.com/barnabas-webhooks/barnabas/processor/claim"
 	"github.com/barnabas-webhooks/barnabas/processor/lane"
 	"github.com/barnabas-webhooks/barnabas/processor/metrics"
-	"github.com/barnabas-webhooks/barnabas/processor/tracker"
 	"github.com/barnabas-webhooks/barnabas/retry"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 	"github.com/barnabas-webhooks/barnabas/topics"
@@ -39,10 +38,11 @@ func Cost(r *kgo.Record) int64 {
 }
 
 // take receives records, in log order, and reads them unless intake stands still.
-func (u *Unit) take(s *stream, records []*kgo.Record) {
+func (u *Unit) take(s *stream, end int64, records []*kgo.Record) {
 	for _, r := range records {
 		u.held += Cost(r)
 	}
+	u.follow(s, end, records)
 	s.unread = append(s.unread, records...)
 	if u.phase == running {
 		u.read(s, time.Now())
@@ -62,11 +62,10 @@ func (u *Unit) read(s *stream, now time.Time) {
 	n := 0
 	for ; n < len(s.unread) && s.pressed == nil; n++ {
 		r := s.unread[n]
-		if !u.follows(s, r) || s.tracker.Full() || !s.tracker.Fits(r.Offset) {
+		if r == s.anew && !s.startOver() || s.tracker.Full() || !s.tracker.Fits(r.Offset) {
 			break
 		}
 		s.unread[n] = nil
-		s.expected = r.Offset + 1
 		cost := Cost(r)
 		if !s.tracker.Open(r.Offset) { // completed before a crash
 			u.release(cost)
@@ -87,22 +86,19 @@ func (u *Unit) read(s *stream, now time.Time) {
 	}
 }
 
-// follows says whether a record may be opened in the stream's tracker now. One that
-// lies before what was read or committed does not follow: the log has been made anew,
-// or cut, and the client started over (it never reads back otherwise). The old
-// tracker would take it for done, so it gets a new one, once nothing is on its way
-// that carries an offset of the old log (C-129).
-func (u *Unit) follows(s *stream, r *kgo.Record) bool {
-	if r.Offset >= s.expected {
-		return true
+// follow notes how far the log was read. Records that lie before that are read again,
+// and their tracker knows them as done; unless the log ends before it: then it was
+// made anew, or cut, and what it holds now has never been seen (C-129).
+func (u *Unit) follow(s *stream, end int64, records []*kgo.Record) {
+	if len(records) == 0 {
+		return
 	}
-	if s.tracker.Unsettled() > 0 {
-		return false
+	if first := records[0]; first.Offset < s.expected && end < s.expected {
+		u.Log.Error("the log was set back: it is read from where it goes on, whatever was committed",
+			obs.KeyTopic, s.topic, obs.KeyPartition, u.owner.Unit, obs.KeyOffset, first.Offset, obs.KeyFrom, s.expected)
+		s.anew, s.expected = first, 0
 	}
-	u.Log.Error("the log was set back: it is read from where it goes on, whatever was committed",
-		obs.KeyTopic, s.topic, obs.KeyPartition, u.owner.Unit, obs.KeyOffset, r.Offset, obs.KeyFrom, s.expected)
-	s.tracker, s.expected = tracker.New(-1, ""), r.Offset
-	return true
+	s.expected = max(s.expected, records[len(records)-1].Offset+1)
 }
 
 // release gives bytes back to the memory budget.

@@ -272,6 +272,41 @@ func TestUnit_SkipsWhatWasDoneBeforeACrash(t *testing.T) {
 	})
 }
 
+// The client starts over, for a reason of its own, in a log that is as it was: what was
+// handed over before is not handled again, settled or not.
+func TestUnit_ReadingAgainRepeatsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t).start()
+		r.endpoint("ep", parallel(100))
+		r.sender.answer(func(req deliver.Request) (deliver.Result, time.Duration) {
+			if string(req.Delivery.Payload) == `"slow"` {
+				return status(204), 10 * time.Second
+			}
+			return status(204), 0
+		})
+		for i := range 20 {
+			r.event("ep", "", []string{`"fast"`, `"slow"`}[i%2])
+			r.waiting(0, delivery(fmt.Sprintf("dlv_%d", i), "ep", time.Duration(i)*time.Second))
+		}
+		time.Sleep(5 * time.Second)
+		r.log.mu.Lock()
+		clear(r.log.next)
+		r.log.mu.Unlock()
+		r.event("ep", "", `"last"`)
+		r.waiting(0, delivery("dlv_last", "ep", time.Second))
+		time.Sleep(time.Minute)
+		r.idle()
+		ids := map[string]int{}
+		for _, p := range r.sender.seen() {
+			ids[p.ID]++
+			require.Equal(t, 1, ids[p.ID])
+		}
+		require.Len(t, ids, 42)
+		require.Equal(t, int64(21), r.committed(r.Catalogue.Events()))
+		r.end()
+	})
+}
+
 // C-129: the committed position is beyond the log, which was made anew or cut. It is
 // read from where it goes on; nothing of it is taken for done.
 func TestUnit_ReadsALogThatWasSetBack(t *testing.T) {

@@ -546,7 +546,7 @@ func (l *memlog) deliver(topic string) {
 	for _, r := range batch {
 		l.rig.Memory.Charge(unit.Cost(r))
 	}
-	u.Take(topic, batch)
+	u.Take(topic, l.base[topic]+int64(len(l.records[topic])), batch)
 }
 
 func (l *memlog) Pause(topic string, _ int32) {

@@ -24,9 +24,10 @@ type stream struct {
 	topic   string
 	kind    kind
 	tracker *tracker.Tracker // nil until the group's position is known
-	// expected is above every offset that was committed or read: none below follows in the same log.
+	// expected is above every offset that was committed or handed over.
 	expected int64
-	waiting  waiting // of a tier
+	anew     *kgo.Record // the first of a log that was set back; nil: none
+	waiting  waiting     // of a tier
 
 	// atLeast is how long every record of this tier waits: the cap of the next
 	// smaller one, since a longer wait never goes to a smaller tier than it needs.
@@ -54,7 +55,17 @@ func (s *stream) begin(at Position) bool {
 	if s.tracker != nil {
 		return false
 	}
-	s.tracker, s.expected = tracker.New(at.Offset, at.Metadata), at.Offset
+	s.tracker, s.expected = tracker.New(at.Offset, at.Metadata), max(s.expected, at.Offset)
+	return true
+}
+
+// startOver gives a log that was set back a tracker of its own, once nothing is on its way that
+// carries an offset of the old one; false until then.
+func (s *stream) startOver() bool {
+	if s.tracker.Unsettled() > 0 {
+		return false
+	}
+	s.tracker, s.anew = tracker.New(-1, ""), nil
 	return true
 }
 

@@ -121,8 +121,9 @@ func (u *Unit) Restore(r Restored) {
 }
 
 // Take hands over records that were fetched, in log order, and charged to the memory budget with Cost.
-func (u *Unit) Take(topic string, records []*kgo.Record) {
-	taken := u.inbox.put(func() { u.take(u.streams[topic], records) })
+// end is where the log ended when they were fetched: its high watermark.
+func (u *Unit) Take(topic string, end int64, records []*kgo.Record) {
+	taken := u.inbox.put(func() { u.take(u.streams[topic], end, records) })
 	if !taken {
 		for _, r := range records {
 			u.Memory.Release(Cost(r))

@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/processor/tracker"
@@ -80,29 +79,64 @@ func (s *Settler) fence(ctx context.Context) error {
 
 // carries reads the committed offsets, stable ones only, and looks for the batches'
 // tags. The transaction is atomic, so one partition that carries its tag speaks for all.
+//
+// The partitions are named one by one: asked for all that a group has, a broker leaves
+// out those whose first commit is still under way, and they would seem to carry nothing.
 func (s *Settler) carries(ctx context.Context, batches []*Batch) (bool, error) {
-	topics := map[string]struct{}{}
+	type place struct {
+		topic     string
+		partition int32
+	}
+	tags := map[place]string{}
+	partitions := map[string][]int32{}
 	for _, b := range batches {
 		for _, c := range b.Commits {
-			topics[c.Topic] = struct{}{}
+			tags[place{c.Topic, c.Partition}] = b.Tag
+			partitions[c.Topic] = append(partitions[c.Topic], c.Partition)
 		}
 	}
-	offsets, err := kadm.NewClient(s.client).FetchOffsetsForTopics(
-		kadm.RequireStable(ctx), s.group, slices.Collect(maps.Keys(topics))...)
+	group := kmsg.NewOffsetFetchRequestGroup()
+	group.Group = s.group
+	names := map[[16]byte]string{}
+	for topic, numbers := range partitions {
+		t := kmsg.NewOffsetFetchRequestGroupTopic()
+		t.Topic, t.TopicID, t.Partitions = topic, s.topicIDs[topic], numbers
+		group.Topics = append(group.Topics, t)
+		names[t.TopicID] = topic
+	}
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.RequireStable, req.Groups = true, append(req.Groups, group)
+	resp, err := req.RequestWith(ctx, s.client)
 	if err != nil {
 		return false, fmt.Errorf("read committed offsets: %w", err)
 	}
-	for _, b := range batches {
-		for _, c := range b.Commits {
-			o, ok := offsets.Lookup(c.Topic, c.Partition)
-			switch {
-			case !ok:
-			case o.Err != nil: // an unstable offset among them: the ending is still under way
-				err = errors.Join(err, fmt.Errorf("committed offset of %s[%d]: %w", c.Topic, c.Partition, o.Err))
-			case tracker.Tag(o.Metadata) == b.Tag:
-				return true, nil
+	answered := 0
+	for _, g := range resp.Groups {
+		if err := kerr.ErrorForCode(g.ErrorCode); err != nil {
+			return false, fmt.Errorf("read committed offsets: %w", err)
+		}
+		for _, t := range g.Topics {
+			topic := t.Topic
+			if topic == "" {
+				topic = names[t.TopicID]
+			}
+			for _, p := range t.Partitions {
+				tag, asked := tags[place{topic, p.Partition}]
+				if e := kerr.ErrorForCode(p.ErrorCode); e != nil { // unstable among them: the ending is still under way
+					err = errors.Join(err, fmt.Errorf("committed offset of %s[%d]: %w", topic, p.Partition, e))
+					continue
+				}
+				if asked {
+					answered++
+				}
+				if asked && p.Metadata != nil && tracker.Tag(*p.Metadata) == tag {
+					return true, nil
+				}
 			}
 		}
+	}
+	if err == nil && answered < len(tags) {
+		err = fmt.Errorf("read committed offsets: %d of %d partitions are missing from the answer", len(tags)-answered, len(tags))
 	}
 	return false, err
 }

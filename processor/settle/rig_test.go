@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -284,12 +286,17 @@ func (r *rig) committed() map[string]int64 {
 	return at
 }
 
-// requireCommitted compares where the group stands: units by offset.
+// requireCommitted compares where the group stands: units by offset. What was committed is
+// to be seen a moment after the end of its transaction.
 func (r *rig) requireCommitted(units map[int32]int64) {
 	r.t.Helper()
 	want := map[string]int64{}
 	for unit, offset := range units {
 		want[fmt.Sprintf("in[%d]", unit)], want[fmt.Sprintf("also[%d]", unit)] = offset, offset
+	}
+	at := time.Now()
+	for !maps.Equal(want, r.committed()) && time.Since(at) < 5*time.Second {
+		runtime.Gosched()
 	}
 	require.Equal(r.t, want, r.committed())
 }

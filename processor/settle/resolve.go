@@ -4,12 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/processor/tracker"
@@ -81,28 +80,66 @@ func (s *Settler) fence(ctx context.Context) error {
 // carries reads the committed offsets, stable ones only, and looks for the batches'
 // tags. The transaction is atomic, so one partition that carries its tag speaks for all.
 func (s *Settler) carries(ctx context.Context, batches []*Batch) (bool, error) {
-	topics := map[string]struct{}{}
-	for _, b := range batches {
-		for _, c := range b.Commits {
-			topics[c.Topic] = struct{}{}
-		}
-	}
-	offsets, err := kadm.NewClient(s.client).FetchOffsetsForTopics(
-		kadm.RequireStable(ctx), s.group, slices.Collect(maps.Keys(topics))...)
+	resp, err := s.askOffsets(batches).RequestWith(ctx, s.client)
 	if err != nil {
 		return false, fmt.Errorf("read committed offsets: %w", err)
 	}
+	errs := []error{kerr.ErrorForCode(resp.ErrorCode)}
+	tags := map[place]string{}
+	for _, g := range resp.Groups {
+		errs = append(errs, kerr.ErrorForCode(g.ErrorCode))
+		for _, t := range g.Topics {
+			for _, p := range t.Partitions {
+				switch err := kerr.ErrorForCode(p.ErrorCode); {
+				case err != nil: // an unstable offset, say: the ending is still under way
+					errs = append(errs, fmt.Errorf("committed offset of %s[%d]: %w", t.Topic, p.Partition, err))
+				case p.Metadata == nil:
+					tags[place{t.Topic, p.Partition}] = ""
+				default:
+					tags[place{t.Topic, p.Partition}] = tracker.Tag(*p.Metadata)
+				}
+			}
+		}
+	}
 	for _, b := range batches {
 		for _, c := range b.Commits {
-			o, ok := offsets.Lookup(c.Topic, c.Partition)
+			tag, ok := tags[place{c.Topic, c.Partition}]
 			switch {
-			case !ok:
-			case o.Err != nil: // an unstable offset among them: the ending is still under way
-				err = errors.Join(err, fmt.Errorf("committed offset of %s[%d]: %w", c.Topic, c.Partition, o.Err))
-			case tracker.Tag(o.Metadata) == b.Tag:
+			case !ok: // said above, or left out; either way it is not known
+				errs = append(errs, fmt.Errorf("committed offset of %s[%d] is not known", c.Topic, c.Partition))
+			case tag == b.Tag:
 				return true, nil
 			}
 		}
 	}
-	return false, err
+	return false, errors.Join(errs...)
+}
+
+// place is one topic-partition.
+type place struct {
+	topic     string
+	partition int32
+}
+
+// askOffsets asks for the batches' partitions, each by its name. A request for all
+// that the group has will not do: from the answer to that, Kafka leaves a partition out
+// whose first commit ever is still being ended, without a word of its being
+// unstable, and it would be taken for one that was not committed.
+func (s *Settler) askOffsets(batches []*Batch) *kmsg.OffsetFetchRequest {
+	partitions := map[string][]int32{}
+	for _, b := range batches {
+		for _, c := range b.Commits {
+			partitions[c.Topic] = append(partitions[c.Topic], c.Partition)
+		}
+	}
+	group := kmsg.NewOffsetFetchRequestGroup()
+	group.Group = s.group
+	for topic, of := range partitions {
+		t := kmsg.NewOffsetFetchRequestGroupTopic()
+		t.Topic, t.TopicID, t.Partitions = topic, s.topicIDs[topic], of
+		group.Topics = append(group.Topics, t)
+	}
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.RequireStable, req.Groups = true, append(req.Groups, group)
+	return req
 }

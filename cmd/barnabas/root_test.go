@@ -17,8 +17,7 @@ import (
 func TestCommands_TeachWhatTheyDo(t *testing.T) {
 	t.Parallel()
 	for _, c := range commands(main.NewRoot(parts(t))) {
-		t.Run(c.CommandPath(), func(t *testing.T) {
-			t.Parallel()
+		t.Run(c.CommandPath(), func(t *testing.T) { // one after the other: looking at a command's flags changes its parents
 			require.NotEmpty(t, c.Short)
 			require.NotEmpty(t, c.Long)
 			if !c.HasSubCommands() {

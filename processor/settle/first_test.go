@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // The first transaction of a client must not be taken for committed when it was not.
@@ -38,4 +41,47 @@ func TestSettler_FirstTransactionsAreNotLost(t *testing.T) {
 	}
 	wg.Wait()
 	require.False(t, t.Failed())
+}
+
+// The first commit of a partition, asked for while the transaction's end is still under way. To a request that
+// names the partition Kafka says that it is unstable; to one for all that the group has, it leaves the partition
+// out. Whoever asks that way takes what was committed for aborted, and writes it again: every delivery in it is forked.
+func TestSettler_AFirstCommitUnderWayIsWaitedFor(t *testing.T) {
+	t.Parallel()
+	cluster := fake(t)
+	r := newRig(t, cluster.ListenAddrs())
+	var pending, asked atomic.Int32 // answers that are still unstable; those that were
+	cluster.ControlKey(int16(kmsg.EndTxn), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		pending.Store(3)
+		return nil, nil, false
+	})
+	cluster.ControlKey(int16(kmsg.OffsetFetch), func(kreq kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		if pending.Add(-1) < 0 {
+			return nil, nil, false
+		}
+		asked.Add(1)
+		req := kreq.(*kmsg.OffsetFetchRequest)
+		resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
+		for _, g := range req.Groups {
+			group := kmsg.NewOffsetFetchResponseGroup()
+			group.Group = g.Group
+			for _, topic := range g.Topics {
+				named := kmsg.NewOffsetFetchResponseGroupTopic()
+				named.Topic, named.TopicID = topic.Topic, topic.TopicID
+				for _, p := range topic.Partitions {
+					partition := kmsg.NewOffsetFetchResponseGroupTopicPartition()
+					partition.Partition, partition.Offset, partition.ErrorCode = p, -1, kerr.UnstableOffsetCommit.Code
+					named.Partitions = append(named.Partitions, partition)
+				}
+				group.Topics = append(group.Topics, named)
+			}
+			resp.Groups = append(resp.Groups, group)
+		}
+		return resp, nil, true
+	})
+	require.NoError(t, r.want(0, 1, r.outcome("out", 0, "once")).answer(t))
+	require.Positive(t, asked.Load(), "the first transaction was not confirmed")
+	require.Equal(t, []string{"once"}, r.visible("out"))
 }

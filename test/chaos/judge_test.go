@@ -119,7 +119,7 @@ func TestJudge_FindsNothingWrongWithASoundRun(t *testing.T) {
 	require.Equal(t, 4, f.Landed)
 	require.Equal(t, []int{1, 1, 0, 1}, []int{f.Dead, f.Replayed, f.LeftDead, f.Live})
 	require.Equal(t, []int{8, 7, 1, 1}, []int{f.Posts, f.Settled, f.Hidden, f.Duplicates})
-	require.Equal(t, &chaos.CutFinding{Cuts: 1, Hidden: 1, MostHidden: 1, BoundOfMost: 1, OldestMillis: 10}, f.Cuts[chaos.CutKill])
+	require.Equal(t, &chaos.CutFinding{Cuts: 1, Hidden: 1, Median: 1, Most90: 1, MostHidden: 1, BoundOfMost: 1, OldestMillis: 10}, f.Cuts[chaos.CutKill])
 }
 
 // The judge is only worth what it can find: each rule is broken once.

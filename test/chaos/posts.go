@@ -41,6 +41,9 @@ type CutFinding struct {
 	Busy int `json:"busy"` // of them, with requests in flight
 	// Hidden are POSTs whose outcome was hidden, and which therefore were or may be made again.
 	Hidden int `json:"hidden"`
+	// Median and Most90 are of Hidden by cut: half of the cuts hid no more than Median, nine in ten no more than Most90.
+	Median int `json:"median_hidden"`
+	Most90 int `json:"most_hidden_by_90_percent"`
 	// The worst single cut: how many POSTs it hid, and its bound: in flight at that moment, and completed since the
 	// newest outcome that its unit had settled.
 	MostHidden   int `json:"most_hidden"`
@@ -199,8 +202,14 @@ func (j *judge) explain(hidden []*Post, ends map[int32][]time.Time) {
 		}
 		by[i] = append(by[i], p)
 	}
+	counts := map[CutKind][]int{}
 	for i, c := range cuts {
 		j.cut(&c, by[i], tenures, ends)
+		counts[c.Kind] = append(counts[c.Kind], len(by[i]))
+	}
+	for kind, of := range counts {
+		slices.Sort(of)
+		j.Cuts[kind].Median, j.Cuts[kind].Most90 = of[(len(of)-1)/2], of[(len(of)-1)*9/10]
 	}
 }
 

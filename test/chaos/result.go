@@ -99,8 +99,8 @@ func (r *Result) WriteTable(w io.Writer) error {
 		if c.Cuts == 0 {
 			continue
 		}
-		row("by "+string(kind), c.Hidden, "%d times, at most %d at once: %d were in flight or not settled yet; the longest had been done for %d ms; %d begun after it",
-			c.Cuts, c.MostHidden, c.BoundOfMost, c.OldestMillis, c.After)
+		row("by "+string(kind), c.Hidden, "%d times; half of them hid at most %d, 90 %% at most %d, one %d, where %d were in flight or not settled yet; the oldest had been done for %d ms; %d begun after it",
+			c.Cuts, c.Median, c.Most90, c.MostHidden, c.BoundOfMost, c.OldestMillis, c.After)
 	}
 	row("POSTs unasked", r.Unasked, "not settled although no fault hid their outcome, so by SIGTERM")
 	row("duplicate POSTs", r.Duplicates, "the same id again after it had landed")

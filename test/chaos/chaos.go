@@ -278,14 +278,14 @@ func (c *chaos) judge(faults int, under time.Duration) (*Result, error) {
 		return nil, err
 	}
 	evidence := &Evidence{
+		Summary: c.summary(faults, under),
 		History: c.auditor.result(), Posts: c.receivers.log(), Sent: c.load.sent,
 		Cuts: append(c.mayhem.cuts, losses...), Tenures: tenures, Outages: c.mayhem.outages, Partitions: c.Partitions, Longest: c.site.timing.attempt,
 	}
 	if err := evidence.Save(filepath.Join(c.site.dir, evidenceFile)); err != nil {
 		return nil, err
 	}
-	finding := Judge(evidence)
-	return newResult(c, finding, faults, under), nil
+	return NewResult(evidence), nil
 }
 
 // close ends everything that still runs.

@@ -11,6 +11,7 @@ import (
 
 // Evidence is all that a run leaves behind.
 type Evidence struct {
+	Summary    Summary
 	History    *History
 	Posts      []Post
 	Sent       []Sent

@@ -8,45 +8,61 @@ import (
 	"time"
 )
 
-// Result is what a run came to.
-type Result struct {
+// Summary is what was done, beside what became of it.
+type Summary struct {
 	Seed       uint64         `json:"seed"`
 	Faults     map[string]int `json:"faults"` // done, by kind
 	Planned    int            `json:"faults_planned"`
 	Minutes    float64        `json:"minutes"`       // under load and faults
 	Total      float64        `json:"total_minutes"` // start, quiet and replay included
-	Sent       int            `json:"sent"`          // sends that were answered
 	Calls      int            `json:"api_calls"`     // calls of the API, those without an answer included
 	Shed       int            `json:"shed"`          // sends that were not begun, because too many were under way
 	InFlight   int            `json:"in_flight_limit"`
 	BeatMillis int64          `json:"beat_ms"`
 	Stopped    int            `json:"stopped_by_sigterm"` // worker processes
+	GaveUp     []string       `json:"gave_up,omitempty"`  // what producers had to give up
+	Misbehaved []string       `json:"misbehaved,omitempty"`
+}
+
+// Result is what a run came to.
+type Result struct {
+	Summary
+	Sent int `json:"sent"` // sends that were answered
 	Finding
 }
 
-func newResult(c *chaos, f *Finding, planned int, under time.Duration) *Result {
-	r := &Result{
+// summary is what was done.
+func (c *chaos) summary(planned int, under time.Duration) Summary {
+	s := Summary{
 		Seed: c.Seed, Faults: map[string]int{}, Planned: planned, Minutes: under.Minutes(), Total: time.Since(c.began).Minutes(),
-		Sent: len(c.load.sent), Calls: c.load.tries, Shed: c.load.shed, InFlight: c.site.timing.inFlight,
-		BeatMillis: c.site.timing.beat.Milliseconds(), Finding: *f,
+		Calls: c.load.tries, Shed: c.load.shed, InFlight: c.site.timing.inFlight, BeatMillis: c.site.timing.beat.Milliseconds(),
+		GaveUp: c.load.failed, Misbehaved: c.fleet.broken,
 	}
-	done := 0
 	for kind, n := range c.mayhem.done {
-		r.Faults[string(kind)] = n
+		s.Faults[string(kind)] = n
+	}
+	s.Stopped = s.Faults[string(rollWorkers)]*workers + workers
+	return s
+}
+
+// NewResult judges the evidence of a run.
+func NewResult(e *Evidence) *Result {
+	r := &Result{Summary: e.Summary, Sent: len(e.Sent), Finding: *Judge(e)}
+	var more []string
+	done := 0
+	for _, n := range r.Faults {
 		done += n
 	}
-	r.Stopped = r.Faults[string(rollWorkers)]*workers + workers
-	var more []string
-	if done < planned {
-		more = append(more, fmt.Sprintf("%s only %d of %d faults were done within the limit of %s", harness, done, planned, c.Limit))
+	if done < r.Planned {
+		more = append(more, fmt.Sprintf("%s only %d of %d faults were done within the limit", harness, done, r.Planned))
 	}
 	if r.LeftDead+r.Live > 0 {
 		more = append(more, fmt.Sprintf("%s %d deliveries are dead letters and %d wait at the end, with all receivers healthy", harness, r.LeftDead, r.Live))
 	}
-	for _, what := range c.load.failed {
+	for _, what := range r.GaveUp {
 		more = append(more, harness+" "+what)
 	}
-	for _, what := range c.fleet.broken {
+	for _, what := range r.Misbehaved {
 		more = append(more, wrong+" "+what)
 	}
 	r.Violations = append(shorten(more), r.Violations...)

@@ -5,7 +5,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -40,7 +40,11 @@ func run() int {
 	asJSON := flag.Bool("json", false, "the result as JSON")
 	flag.Parse()
 	if *again != "" {
-		return judge(*again)
+		evidence, err := chaos.Load(*again)
+		if err != nil {
+			return end(nil, err, *asJSON)
+		}
+		return end(chaos.NewResult(evidence), nil, *asJSON)
 	}
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64N(1_000_000) + 1
@@ -48,14 +52,17 @@ func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	result, err := chaos.Run(ctx, o)
+	return end(result, err, *asJSON)
+}
+
+// end prints what a run came to and says its exit code.
+func end(result *chaos.Result, err error, asJSON bool) int {
 	if result != nil {
 		write := result.WriteTable
-		if *asJSON {
+		if asJSON {
 			write = result.WriteJSON
 		}
-		if werr := write(os.Stdout); werr != nil && err == nil {
-			err = werr
-		}
+		err = errors.Join(err, write(os.Stdout))
 	}
 	switch {
 	case err != nil:
@@ -63,25 +70,6 @@ func run() int {
 		return exitNotDone
 	case !result.Held():
 		return exitViolated
-	}
-	return 0
-}
-
-// judge holds the evidence of an earlier run against the rules as they are now.
-func judge(file string) int {
-	evidence, err := chaos.Load(file)
-
-	if err == nil {
-		finding := chaos.Judge(evidence)
-		e := json.NewEncoder(os.Stdout)
-		e.SetIndent("", "  ")
-		if err = e.Encode(finding); err == nil && len(finding.Violations) > 0 {
-			return exitViolated
-		}
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "chaos:", err)
-		return exitNotDone
 	}
 	return 0
 }

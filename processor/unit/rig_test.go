@@ -129,6 +129,7 @@ func (r *rig) end() {
 	r.t.Helper()
 	r.unit.Drain(time.Now().Add(20 * time.Second))
 	<-r.unit.Done()
+	time.Sleep(time.Second) // a beat that was wanted finds nobody
 	r.idle()
 	require.Zero(r.t, r.metric("barnabas_breakers_open", ""), "breakers of an ended unit")
 	r.closedLabels()
@@ -608,4 +609,11 @@ func (s *sender) width(endpointID string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.most[endpointID]
+}
+
+// atOnce is how many attempts were under way at once, at most.
+func (s *sender) atOnce() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.peak
 }

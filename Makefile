@@ -22,7 +22,7 @@ BENCH ?= .
 BENCHCOUNT ?= 6
 BENCHBASE ?=
 # The scenarios that run on a real Kafka.
-KAFKA_PKG ?= ./internal/testkit/realkafka/... ./test/e2e/... ./test/chaos/...
+KAFKA_PKG ?= ./internal/testkit/realkafka/... ./test/e2e/...
 # How often make chaos kills a worker, what draws load and faults (0: chance), and more flags: -json, -keep, -session 10s.
 CHAOS_KILLS ?= 100
 CHAOS_SEED ?= 0

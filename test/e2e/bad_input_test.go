@@ -107,7 +107,7 @@ func TestBadInput_BrokerAway(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t)
 	s := newSite(t, fmt.Sprintf("127.0.0.1:%d", o.port), "")
-	p := s.start("serve", "--config", s.config)
+	p := s.start("serve", "--config", s.config, "--set", "retry.lifetime=10m") // an outage must not outlast it
 	await(t, "an answer of the listener", func() bool { return status(t, s.ready) == http.StatusServiceUnavailable })
 	o.up()
 	s.awaitReady(p)
@@ -136,7 +136,7 @@ func TestBadInput_StoppedBeforeTheBrokerAnswers(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, silent.Close()) })
 	s := newSite(t, silent.Addr().String(), "")
-	p := s.start("serve", "--config", s.config)
+	p := s.start("serve", "--config", s.config, "--set", "retry.lifetime=10m") // an outage must not outlast it
 	await(t, "an answer of the listener", func() bool { return status(t, s.ready) == http.StatusServiceUnavailable })
 	require.Zero(t, p.terminate(), p.text())
 }

@@ -18,6 +18,7 @@ BENCHSTAT := $(BIN)/benchstat-$(BENCHSTAT_VERSION)
 PKG ?= ./...
 TESTFLAGS ?=
 FUZZTIME ?= 10s
+SEEDS ?= 200
 BENCH ?= .
 BENCHCOUNT ?= 6
 BENCHBASE ?=
@@ -53,8 +54,8 @@ race: ## The tests under the race detector (slower; needs a C compiler)
 	$(GO) test -race -shuffle=on $(TESTFLAGS) $(PKG)
 
 .PHONY: sim
-sim: ## The simulation alone, not from the cache
-	$(GO) test -count=1 $(TESTFLAGS) ./test/sim/...
+sim: ## The simulation alone: SEEDS=200 random schedules, and the mistakes that its oracle must find
+	SEEDS=$(SEEDS) BARNABAS_SIM_MUTATIONS=1 $(GO) test -count=1 -timeout 60m $(TESTFLAGS) ./test/sim/...
 
 .PHONY: test-kafka
 test-kafka: with-kafka ## End-to-end on a real Apache Kafka: BARNABAS_TEST_KAFKA, else a container, else Maven's jars (and kcat, Node, Python 3)

@@ -10,8 +10,19 @@ import (
 
 // Wire is what happens to the Kafka requests of one process.
 type Wire struct {
-	mu     sync.Mutex // guards faults
+	mu     sync.Mutex // guards what follows
 	faults []*wireFault
+	seen   map[kmsg.Key]func() // called once, before the next request of the kind is written
+}
+
+// sees calls f, once, when the next request of a kind is about to be written.
+func (w *Wire) sees(key kmsg.Key, f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.seen == nil {
+		w.seen = map[kmsg.Key]func(){}
+	}
+	w.seen[key] = f
 }
 
 // wireFault meets the next requests of a kind.
@@ -41,6 +52,13 @@ func (w *Wire) fate(to string, p []byte) Fate {
 		return Fate{}
 	}
 	key := kmsg.Key(int16(binary.BigEndian.Uint16(p[4:6])))
+	w.mu.Lock()
+	seen := w.seen[key]
+	delete(w.seen, key)
+	w.mu.Unlock()
+	if seen != nil {
+		seen()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i, f := range w.faults {

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/barnabas-webhooks/barnabas/internal/kafka"
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/processor/balance"
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
@@ -92,7 +93,9 @@ func (p *Processor) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	writer, err := p.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	writer, err := kafka.NewProducer(func() (*kgo.Client, error) {
+		return p.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+	}, p.opts.Log)
 	if err != nil {
 		return err
 	}

@@ -28,9 +28,14 @@ type Log interface {
 	Append(ctx context.Context, e *schemas.Event) (partition int32, offset int64, err error)
 }
 
+// Producer writes records. *kgo.Client is one.
+type Producer interface {
+	TryProduce(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, error))
+}
+
 // EventLog is the events topic. Safe for concurrent use.
 type EventLog struct {
-	client *kgo.Client
+	client Producer
 	topic  string
 }
 
@@ -38,7 +43,7 @@ var _ Log = (*EventLog)(nil)
 
 // NewEventLog produces with the given client, which must ask for acks of all in-sync replicas and partition as Kafka
 // does by default (both are franz-go's defaults), and bound its buffer by bytes (kgo.MaxBufferedBytes).
-func NewEventLog(client *kgo.Client, topic string) *EventLog {
+func NewEventLog(client Producer, topic string) *EventLog {
 	return &EventLog{client: client, topic: topic}
 }
 

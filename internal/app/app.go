@@ -17,6 +17,7 @@ import (
 
 	"github.com/barnabas-webhooks/barnabas/internal/api"
 	"github.com/barnabas-webhooks/barnabas/internal/config"
+	"github.com/barnabas-webhooks/barnabas/internal/kafka"
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/processor"
@@ -51,7 +52,8 @@ type App struct {
 	registry *prometheus.Registry
 	ready    *obs.Readiness
 
-	client    *kgo.Client // plain: administration, and the API's and the registry's produces
+	client    *kgo.Client     // plain: administration
+	producer  *kafka.Producer // the API's and the registry's produces
 	dialer    *egress.Dialer
 	sender    *deliver.Sender
 	table     *endpoint.Table
@@ -82,10 +84,17 @@ func New(cfg *config.Config, o Options) (_ *App, err error) {
 	// Each topic takes what its own limit allows; the client's default would refuse large dead letters.
 	a.kafka = append(a.kafka, kgo.ProducerBatchMaxBytesFn(Catalogue(cfg).MaxMessageBytes))
 	a.kafka = append(a.kafka, o.Kafka...)
-	if a.client, err = a.newClient(kgo.RecordDeliveryTimeout(produceTimeout), kgo.ProducerLinger(0)); err != nil {
+	if a.client, err = a.newClient(); err != nil {
 		return nil, err
 	}
 	a.closers = append(a.closers, a.client.Close)
+	a.producer, err = kafka.NewProducer(func() (*kgo.Client, error) {
+		return a.newClient(kgo.RecordDeliveryTimeout(produceTimeout), kgo.ProducerLinger(0))
+	}, o.Log)
+	if err != nil {
+		return nil, err
+	}
+	a.closers = append(a.closers, a.producer.Close)
 	for _, build := range []func() error{a.buildSender, a.buildEndpoints, a.buildProcessor, a.buildAPI} {
 		if err := build(); err != nil {
 			return nil, err
@@ -134,7 +143,7 @@ func (a *App) buildEndpoints() error {
 	topic := Catalogue(a.cfg).Endpoints()
 	a.table = endpoint.NewTable(endpoint.TableOptions{Topic: topic, Client: a.newClient, Sealer: sealer, Logger: a.log})
 	a.endpoints = endpoint.NewRegistry(endpoint.RegistryOptions{
-		Table: a.table, Client: a.client, Topic: topic, Sealer: sealer, Logger: a.log,
+		Table: a.table, Client: a.producer, Topic: topic, Sealer: sealer, Logger: a.log,
 		CheckURL:     func(url string) error { _, err := a.dialer.CheckURL(url); return err },
 		CheckHeaders: deliver.ValidateHeaders,
 	})
@@ -167,7 +176,7 @@ func (a *App) buildAPI() error {
 	}
 	catalogue := Catalogue(a.cfg)
 	a.api, err = api.New(api.Options{
-		Config: cfg, Log: api.NewEventLog(a.client, catalogue.Events()), Endpoints: a.endpoints, Table: a.table,
+		Config: cfg, Log: api.NewEventLog(a.producer, catalogue.Events()), Endpoints: a.endpoints, Table: a.table,
 		Topics: catalogue, Client: a.newClient, Logger: a.log, Metrics: a.registry,
 	})
 	return err

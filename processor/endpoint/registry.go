@@ -38,12 +38,17 @@ const (
 	defaultMaxEndpoints = 250_000
 )
 
+// Producer writes records. *kgo.Client is one.
+type Producer interface {
+	Produce(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, error))
+}
+
 // RegistryOptions is what a registry needs. All but the last four are required.
 type RegistryOptions struct {
 	// Table is where the present version is read and the own write is seen. It must run.
 	Table *Table
 	// Client produces. It must ask for acks from all in-sync replicas, franz-go's default.
-	Client *kgo.Client
+	Client Producer
 	// Topic is the name of the endpoints topic.
 	Topic string
 	// Sealer encrypts signing secrets.

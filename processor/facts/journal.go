@@ -18,10 +18,15 @@ import (
 // again is the wait before a claim that could not be written is written again.
 const again = time.Second
 
+// Producer writes records, each to the partition that it names. *kgo.Client is one.
+type Producer interface {
+	TryProduce(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, error))
+}
+
 // Journal appends facts. Safe for concurrent use.
 type Journal struct {
 	ctx       context.Context //nolint:containedctx // the journal's own life: appends outlive their callers
-	client    *kgo.Client     // idempotent, manual partitioner
+	client    Producer
 	catalogue topics.Catalogue
 	log       *slog.Logger
 
@@ -34,7 +39,7 @@ type Journal struct {
 
 // NewJournal writes through client, whose partitioner must be manual. Appends go
 // on being tried until ctx ends.
-func NewJournal(ctx context.Context, client *kgo.Client, catalogue topics.Catalogue, log *slog.Logger) *Journal {
+func NewJournal(ctx context.Context, client Producer, catalogue topics.Catalogue, log *slog.Logger) *Journal {
 	return &Journal{ctx: ctx, client: client, catalogue: catalogue, log: log, newest: map[string]uint64{}}
 }
 

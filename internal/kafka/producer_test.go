@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"context"
 	"log/slog"
 	"testing"
 	"time"
@@ -31,7 +30,7 @@ func TestProducer_OutlivesARefusedProducerID(t *testing.T) {
 	t.Cleanup(producer.Close)
 	produce := func() error {
 		done := make(chan error, 1)
-		producer.TryProduce(context.Background(), &kgo.Record{Topic: "t", Value: []byte("v")}, func(_ *kgo.Record, err error) { done <- err })
+		producer.TryProduce(t.Context(), &kgo.Record{Topic: "t", Value: []byte("v")}, func(_ *kgo.Record, err error) { done <- err })
 		return <-done
 	}
 
@@ -41,7 +40,7 @@ func TestProducer_OutlivesARefusedProducerID(t *testing.T) {
 	require.Equal(t, 2, made)
 
 	// A record that the topic never takes says nothing of the client.
-	producer.TryProduce(context.Background(), &kgo.Record{Topic: "t", Value: make([]byte, 2<<20)}, func(_ *kgo.Record, err error) {
+	producer.TryProduce(t.Context(), &kgo.Record{Topic: "t", Value: make([]byte, 2<<20)}, func(_ *kgo.Record, err error) {
 		require.Error(t, err)
 	})
 	require.NoError(t, produce())

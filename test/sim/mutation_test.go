@@ -130,7 +130,7 @@ func TestMutations(t *testing.T) {
 func (m mutation) build(t *testing.T, root string) string {
 	t.Helper()
 	path := filepath.Join(root, m.file)
-	source, err := os.ReadFile(path) //nolint:gosec // our own
+	source, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Equal(t, 1, strings.Count(string(source), m.old), "%s has changed: the mutation %q must be written anew", m.file, m.name)
 	text := strings.Replace(string(source), m.old, m.with, 1)
@@ -145,7 +145,7 @@ func (m mutation) build(t *testing.T, root string) string {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "overlay.json"), overlay, 0o600))
 	binary := filepath.Join(dir, "sim.test")
-	//nolint:gosec // the go command, with arguments of our own
+
 	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", filepath.Join(dir, "overlay.json"), "-o", binary, "./test/sim")
 	build.Dir = root
 	out, err := build.CombinedOutput()
@@ -163,7 +163,7 @@ func (m mutation) run(t *testing.T, binary string, seed int) []byte {
 	if m.test != "" {
 		test = m.test
 	}
-	cmd := exec.CommandContext(ctx, binary, "-test.run", test, "-seed", strconv.Itoa(seed)) //nolint:gosec // built above
+	cmd := exec.CommandContext(ctx, binary, "-test.run", test, "-seed", strconv.Itoa(seed))
 	out, _ := cmd.CombinedOutput()
 	return out
 }

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,6 +55,15 @@ func (l *Ledger) Violated(invariant int, format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.violations = append(l.violations, fmt.Sprintf("invariant %d: %s", invariant, fmt.Sprintf(format, args...)))
+}
+
+// Broken takes over what another judged, once: what is broken stays so.
+func (l *Ledger) Broken(problem string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Contains(l.violations, problem) {
+		l.violations = append(l.violations, problem)
+	}
 }
 
 // Sends notes an event that is being handed over.

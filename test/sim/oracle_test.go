@@ -57,9 +57,8 @@ func (w *World) Verdict(l *Ledger, subs []*Sub) []string {
 	j.early()
 	j.bounded()
 	j.letters()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append(slices.Clone(j.m.problems), l.violations...)
+	j.lanes()
+	return j.m.problems
 }
 
 func (j *Judge) bad(invariant int, format string, args ...any) { j.m.bad(invariant, format, args...) }
@@ -249,6 +248,32 @@ func (j *Judge) early() {
 	}
 }
 
+// lanes: an endpoint never gets more requests at a time than it takes, but while
+// it may have two owners.
+func (j *Judge) lanes() {
+	for i := range j.posts {
+		p := &j.posts[i]
+		if p.Beside >= p.sub.width && !j.ledger.Disturbed(p.Process, p.Arrived.Add(-j.grace()), p.Arrived.Add(j.grace())) && j.overlaps(p) >= p.sub.width {
+			j.bad(8, "%s takes %d requests at a time and got attempt %d of %s by %s at %s beside %d others", p.sub.id, p.sub.width,
+				p.Attempt, p.ID, p.Process, p.Arrived.Sub(j.w.start), p.Beside)
+		}
+	}
+}
+
+// overlaps counts the requests that were being served when one arrived, and for a while
+// after it. A sender that has given up may start the next before the receiver learns of it.
+func (j *Judge) overlaps(p *seen) int {
+	const learns = 50 * time.Millisecond
+	n := 0
+	for i := range j.posts {
+		q := &j.posts[i]
+		if q != p && q.sub == p.sub && !q.Arrived.After(p.Arrived) && (q.Ended.IsZero() || q.Ended.After(p.Arrived.Add(learns))) {
+			n++
+		}
+	}
+	return n
+}
+
 // bounded: a failing endpoint gets no more requests than the plan allows, in any
 // window; each time its unit may have gone to another owner allows a new start.
 func (j *Judge) bounded() {
@@ -257,7 +282,7 @@ func (j *Judge) bounded() {
 		for _, span := range s.failing() {
 			var at []time.Time
 			for i := range j.posts {
-				if p := &j.posts[i]; p.sub == s && !p.Arrived.Before(span.from) && !p.Arrived.After(span.to) {
+				if p := &j.posts[i]; p.sub == s && !p.Arrived.Before(span.from) && p.Arrived.Before(span.to) {
 					at = append(at, p.Arrived)
 				}
 			}
@@ -321,7 +346,9 @@ func (j *Judge) letters() {
 			}
 			switch l.Reason {
 			case schemas.ReasonExpired:
-				if end := l.Delivery.RunStartedAt.Add(policy.Lifetime); l.DeadAt.Before(end.Add(-policy.MaxRetryAfter - policy.Lifetime/2)) {
+				// At once where it may not be tried again before its end: the endpoint asked for it, or the breaker is open.
+				ahead := max(policy.MaxRetryAfter, app.Breaker(&j.w.cfg).OpenTime(1000, 1))
+				if end := l.Delivery.RunStartedAt.Add(policy.Lifetime); l.DeadAt.Before(end.Add(-ahead - time.Millisecond)) {
 					j.bad(6, "%s is dead as expired %s before its time: %s", a.Name, end.Sub(l.DeadAt), j.story(a))
 				}
 			case schemas.ReasonUnknownEndpoint, schemas.ReasonEndpointDeleted, schemas.ReasonDisabled, schemas.ReasonTooLarge:

@@ -2,6 +2,7 @@ package sim_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -61,6 +62,8 @@ func Plan(p Profile, rnd *rand.Rand, all []mode) []step {
 		{weight: 12, rough: true, draw: d.brokerError},
 		{weight: 10, rough: true, draw: d.lostRequests},
 		{weight: 3, rough: true, draw: d.outage},
+		{weight: 4, rough: true, draw: d.partition},
+		{weight: 2, draw: d.audit},
 		{weight: 3, rough: true, draw: d.moveBrokers},
 	}
 	if p.Calm {
@@ -379,6 +382,28 @@ func (d *planner) outage() (string, func(*Run)) {
 			r.ledger.Note(r.now(), "the brokers are back")
 		})
 	}
+}
+
+// partition keeps one process from the brokers; receivers it still reaches.
+func (d *planner) partition() (string, func(*Run)) {
+	slot, t, silent := d.slot(), d.scale(500*time.Millisecond, 20*time.Second), d.rnd.IntN(2) == 0
+	return fmt.Sprintf("slot %d does not reach the brokers for %s, in silence: %t", slot, t.Round(time.Millisecond), silent), func(r *Run) {
+		p := r.at(slot)
+		if p == nil {
+			return
+		}
+		p.wire.add(&wireFault{fate: Fate{Lose: true, Silent: silent}, count: math.MaxInt})
+		over := r.ledger.Disturb(p.Name, "partition")
+		r.until(t, func() {
+			p.wire.clear()
+			r.ledger.Over(over)
+		})
+	}
+}
+
+// audit stops everybody, judges what is there, and starts again.
+func (d *planner) audit() (string, func(*Run)) {
+	return "everybody stops, and what is there is judged", func(r *Run) { r.audit() }
 }
 
 func (d *planner) moveBrokers() (string, func(*Run)) {

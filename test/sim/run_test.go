@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/barnabas-webhooks/barnabas/dlq"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
 
@@ -29,8 +30,9 @@ type Run struct {
 
 	mu       sync.Mutex // guards what follows
 	slots    []*Process
-	busy     []bool   // a process is being started or stopped there
-	undo     []func() // ends faults that are still on
+	busy     []bool    // a process is being started or stopped there
+	undo     []func()  // ends faults that are still on
+	healed   time.Time // when everything had come to rest
 	furthest map[string]map[int32]int64
 }
 
@@ -104,6 +106,13 @@ func (r *Run) heal() {
 		r.PutEndpoint(s.id, strings.Replace(s.spec, "{", `{"state":"enabled",`, 1))
 	}
 	r.ledger.Note(r.now(), "all is well from here on")
+	r.rest()
+	r.healed = time.Now()
+	r.resurrect()
+}
+
+// rest waits until everything is settled.
+func (r *Run) rest() {
 	wait, limit := 2*time.Second, r.cfg.Retry.Lifetime+5*time.Minute
 	if r.profile.Long {
 		wait = 20 * time.Minute
@@ -120,14 +129,43 @@ func (r *Run) heal() {
 			break
 		}
 	}
-	for i, p := range r.slots {
-		if p == nil {
-			continue
+}
+
+// stopAll stops every process, in order, and waits until what the dead left open is aborted.
+func (r *Run) stopAll() {
+	for i := range r.slots {
+		r.stopAt(i)
+	}
+	r.tasks.Wait()
+	time.Sleep(2 * r.cfg.Processor.TransactionTimeout)
+}
+
+// audit judges the world in the middle of things.
+func (r *Run) audit() {
+	r.calm()
+	r.tasks.Wait()
+	r.stopAll()
+	for _, problem := range r.Verdict(r.ledger, r.subs) {
+		r.ledger.Broken("(audit) " + problem)
+	}
+	for i := range r.slots {
+		r.startAt(i)
+	}
+}
+
+// resurrect replays every dead letter, now that all is well: whatever can be read
+// must arrive.
+func (r *Run) resurrect() {
+	for i := range r.slots {
+		r.startAt(i)
+	}
+	r.replay(dlq.Filter{All: true})
+	r.rest()
+	r.stopAll()
+	for _, l := range r.TakeReading().Letters {
+		if l.Raw == nil && l.Delivery.Replays > 0 && l.DeadAt.After(r.healed) {
+			r.ledger.Violated(1, "delivery %s was replayed when all was well and died again, of %s: %s", l.Delivery.ID, l.Reason, l.Detail)
 		}
-		if err := p.Stop(); err != nil {
-			r.ledger.Violated(0, "process %s ended with an error: %v", p.Name, err)
-		}
-		r.slots[i] = nil
 	}
 }
 

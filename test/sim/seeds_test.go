@@ -46,7 +46,7 @@ func runSeed(t *testing.T, seed uint64) {
 		profile, rnd := NewProfile(seed)
 		r := NewRun(t, profile, rnd)
 		r.Play(Plan(profile, rnd, r.modes))
-		r.report(r.Verdict(r.ledger, r.subs))
+		r.report(append(r.Verdict(r.ledger, r.subs), r.ledger.violations...))
 		if testing.Verbose() {
 			t.Logf("%s: %d events, %d posts, virtual %s", profile, len(r.ledger.sent), r.posts(), r.now())
 		}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -182,18 +183,27 @@ func (p *Processor) group() (*kgo.Client, error) {
 	)
 }
 
-// topicIDs looks up the ids of the consumed topics: offset commits name them by id as well.
+// topicIDs looks up the ids of the consumed topics: offset commits name them by id as well. It waits for a
+// cluster that cannot be asked until ctx ends; a topic that is not there is an error.
 func (p *Processor) topicIDs(ctx context.Context, admin *kadm.Client) (map[string][16]byte, error) {
-	details, err := admin.ListTopics(ctx, p.opts.Catalogue.Consumed()...)
-	if err == nil {
-		err = details.Error()
+	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
+		details, err := admin.ListTopics(ctx, p.opts.Catalogue.Consumed()...)
+		if err == nil {
+			err = details.Error()
+			if err != nil {
+				return nil, fmt.Errorf("processor: look up topics: %w", err)
+			}
+			ids := map[string][16]byte{}
+			for _, d := range details {
+				ids[d.Topic] = d.ID
+			}
+			return ids, nil
+		}
+		p.opts.Log.Warn("topics cannot be looked up yet", obs.KeyWait, wait, obs.KeyError, err)
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("processor: look up topics: %w", err)
+		case <-time.After(wait):
+		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("processor: look up topics: %w", err)
-	}
-	ids := map[string][16]byte{}
-	for _, d := range details {
-		ids[d.Topic] = d.ID
-	}
-	return ids, nil
 }

@@ -76,11 +76,8 @@ func (w *World) plain(endpoint, key, payload string) *kgo.Record {
 func (w *World) Read(names ...string) map[string][]*kgo.Record {
 	w.t.Helper()
 	records := map[string][]*kgo.Record{}
-	starts, err := w.admin.ListStartOffsets(w.ctx, names...)
-	require.NoError(w.t, err)
-	ends, err := w.admin.ListCommittedOffsets(w.ctx, names...)
-	require.NoError(w.t, err)
-	require.NoError(w.t, ends.Error())
+	starts := w.offsets(w.admin.ListStartOffsets, names)
+	ends := w.offsets(w.admin.ListCommittedOffsets, names)
 	at := map[string]map[int32]kgo.Offset{}
 	left := map[string]map[int32]int64{}
 	open := 0
@@ -122,6 +119,23 @@ func (w *World) Read(names ...string) map[string][]*kgo.Record {
 		})
 	}
 	return records
+}
+
+// offsets asks for offsets until it gets them: connections of an outage may linger.
+func (w *World) offsets(list func(context.Context, ...string) (kadm.ListedOffsets, error), names []string) kadm.ListedOffsets {
+	w.t.Helper()
+	var err error
+	for range 20 {
+		var listed kadm.ListedOffsets
+		if listed, err = list(w.ctx, names...); err == nil {
+			if err = listed.Error(); err == nil {
+				return listed
+			}
+		}
+		time.Sleep(time.Second)
+	}
+	require.NoError(w.t, err)
+	return nil
 }
 
 // Topic reads one whole topic.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/barnabas-webhooks/barnabas/internal/kafka"
@@ -190,14 +191,17 @@ func (p *Processor) topicIDs(ctx context.Context, admin *kadm.Client) (map[strin
 		details, err := admin.ListTopics(ctx, p.opts.Catalogue.Consumed()...)
 		if err == nil {
 			err = details.Error()
-			if err != nil {
-				return nil, fmt.Errorf("processor: look up topics: %w", err)
-			}
+		}
+		if err == nil {
 			ids := map[string][16]byte{}
 			for _, d := range details {
 				ids[d.Topic] = d.ID
 			}
 			return ids, nil
+		}
+		var answer *kerr.Error
+		if errors.Is(err, kerr.UnknownTopicOrPartition) || errors.As(err, &answer) && !answer.Retriable {
+			return nil, fmt.Errorf("processor: look up topics: %w", err)
 		}
 		p.opts.Log.Warn("topics cannot be looked up yet", obs.KeyWait, wait, obs.KeyError, err)
 		select {

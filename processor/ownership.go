@@ -200,10 +200,13 @@ func (o *ownership) expel() {
 // or they are gone, which may be before it begins.
 func (o *ownership) restore(left map[int32]*unit.Unit) {
 	for wait := time.Second; len(left) > 0; wait = min(2*wait, 30*time.Second) {
-		err := o.restorer.Restore(o.life, slices.Sorted(maps.Keys(left)), func(n int32, f *facts.Facts) {
-			left[n].Restore(unit.Restored{Arbiter: f.Arbiter, Breakers: f.Breakers})
-			delete(left, n)
-		})
+		logs, err := o.logs(o.life)
+		if err == nil {
+			err = o.restorer.Restore(o.life, slices.Sorted(maps.Keys(left)), func(n int32, f *facts.Facts) {
+				left[n].Restore(unit.Restored{Arbiter: f.Arbiter, Breakers: f.Breakers, Logs: logs[n]})
+				delete(left, n)
+			})
+		}
 		if err == nil || o.life.Err() != nil {
 			return
 		}

@@ -63,7 +63,7 @@ func New(o Options) (*Processor, error) {
 	m := metrics.New(o.Registry, metrics.Gauges{
 		InFlight:    func() float64 { return float64(inFlight.Used()) },
 		MemoryBytes: func() float64 { return float64(memory.Used()) },
-	})
+	}, o.Catalogue.Consumed()...)
 	p := &Processor{opts: o, memory: memory, metrics: m}
 	p.ownership = newOwnership(&unit.Shared{
 		Config: o.Unit, Catalogue: o.Catalogue, Policy: o.Policy, Breaker: o.Breaker,

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -61,6 +62,7 @@ type world struct {
 	mu    sync.Mutex // guards posts
 	posts map[string][]time.Time
 	by    map[string]map[string]bool // processes that posted a delivery
+	at    map[string][]time.Time     // when each process started a post
 	takes time.Duration
 	regs  []*prometheus.Registry // of all processes
 }
@@ -69,7 +71,7 @@ func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
 		t: t, network: &kfake.VirtualNetwork{}, catalogue: topics.DefaultCatalogue(),
-		posts: map[string][]time.Time{}, by: map[string]map[string]bool{}, takes: 10 * time.Millisecond,
+		posts: map[string][]time.Time{}, by: map[string]map[string]bool{}, at: map[string][]time.Time{}, takes: 10 * time.Millisecond,
 	}
 	w.catalogue.Partitions = 8
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(w.network.Listen),
@@ -101,8 +103,8 @@ func (w *world) createTopics() {
 	require.NoError(w.t, resp.Error())
 }
 
-// process starts one; stop ends it in order and returns what Run returned.
-func (w *world) process(name string) (p *processor.Processor, stop func() error) {
+// process starts one; stop ends it in order and returns what Run returned. more is of its Kafka clients.
+func (w *world) process(name string, more ...kgo.Opt) (p *processor.Processor, stop func() error) {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	if os.Getenv("BARNABAS_TEST_LOG") != "" {
@@ -111,7 +113,7 @@ func (w *world) process(name string) (p *processor.Processor, stop func() error)
 	reg := prometheus.NewRegistry()
 	w.regs = append(w.regs, reg)
 	p, err := processor.New(processor.Options{
-		Config: processor.DefaultConfig(), Kafka: w.kafka(), Catalogue: w.catalogue, Policy: retry.DefaultPolicy(),
+		Config: processor.DefaultConfig(), Kafka: append(w.kafka(), more...), Catalogue: w.catalogue, Policy: retry.DefaultPolicy(),
 		Breaker: breaker.DefaultConfig(), Unit: unit.DefaultConfig(), Settle: settle.DefaultConfig(),
 		Sender: sender{w, name}, Endpoints: everyEndpoint{}, Disable: func(*endpoint.Endpoint, string) {},
 		Log: log, Registry: reg,
@@ -199,6 +201,13 @@ func (w *world) delivered() (n, again int) {
 	return len(w.posts), again
 }
 
+// startedBy is when a process started its posts.
+func (w *world) startedBy(name string) []time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.at[name])
+}
+
 type sender struct {
 	w    *world
 	name string
@@ -208,6 +217,7 @@ func (s sender) Attempt(ctx context.Context, r deliver.Request) deliver.Result {
 	res := deliver.Result{StartedAt: time.Now(), Outcome: retry.Outcome{Class: retry.OK, Status: 204}}
 	s.w.mu.Lock()
 	s.w.posts[r.Delivery.ID] = append(s.w.posts[r.Delivery.ID], res.StartedAt)
+	s.w.at[s.name] = append(s.w.at[s.name], res.StartedAt)
 	if s.w.by[s.name] == nil {
 		s.w.by[s.name] = map[string]bool{}
 	}

@@ -182,7 +182,7 @@ func (p *Processor) group() (*kgo.Client, error) {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		// A new group, and one whose offsets retention has overtaken, starts at what there is: nothing is skipped.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchMaxWait(p.opts.FetchWait), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(1<<20),
+		kgo.MaxDecompressBatchBytes(maxBatch), kgo.FetchMaxWait(p.opts.FetchWait), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(1<<20),
 		kgo.OnPartitionsAssigned(o.assigned), kgo.OnPartitionsRevoked(o.revoked), kgo.OnPartitionsLost(o.lost),
 		kgo.OnOffsetsFetched(o.fetched), kgo.OnPartitionsCallbackBlocked(p.rebalanceBlocked),
 	)

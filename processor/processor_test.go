@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -16,7 +17,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/plugin/kslog"
 
+	"github.com/barnabas-webhooks/barnabas/internal/kafka"
 	"github.com/barnabas-webhooks/barnabas/processor"
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
@@ -65,6 +68,8 @@ type world struct {
 	at    map[string][]time.Time     // when each process started a post
 	takes time.Duration
 	regs  []*prometheus.Registry // of all processes
+	log   slog.Handler           // of processes from here on; nil: none
+	more  func(*processor.Options)
 }
 
 func newWorld(t *testing.T) *world {
@@ -110,14 +115,22 @@ func (w *world) process(name string, more ...kgo.Opt) (p *processor.Processor, s
 	if os.Getenv("BARNABAS_TEST_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", name)
 	}
+	if w.log != nil {
+		log = slog.New(w.log)
+	}
 	reg := prometheus.NewRegistry()
 	w.regs = append(w.regs, reg)
-	p, err := processor.New(processor.Options{
-		Config: processor.DefaultConfig(), Kafka: append(w.kafka(), more...), Catalogue: w.catalogue, Policy: retry.DefaultPolicy(),
+	o := processor.Options{
+		Config: processor.DefaultConfig(), Catalogue: w.catalogue, Policy: retry.DefaultPolicy(),
+		Kafka:   slices.Concat(w.kafka(), []kgo.Opt{kgo.WithLogger(kslog.New(kafka.Logger(log)))}, more),
 		Breaker: breaker.DefaultConfig(), Unit: unit.DefaultConfig(), Settle: settle.DefaultConfig(),
 		Sender: sender{w, name}, Endpoints: everyEndpoint{}, Disable: func(*endpoint.Endpoint, string) {},
 		Log: log, Registry: reg,
-	})
+	}
+	if w.more != nil {
+		w.more(&o)
+	}
+	p, err := processor.New(o)
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
@@ -128,6 +141,34 @@ func (w *world) process(name string, more ...kgo.Opt) (p *processor.Processor, s
 	})
 	w.t.Cleanup(func() { _ = stop() })
 	return p, stop
+}
+
+// counter is a slog.Handler that counts the lines from warnings up.
+type counter struct {
+	mu    sync.Mutex // guards lines
+	lines map[string]int
+}
+
+func (*counter) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+func (c *counter) WithAttrs([]slog.Attr) slog.Handler         { return c }
+func (c *counter) WithGroup(string) slog.Handler              { return c }
+func (c *counter) Handle(_ context.Context, r slog.Record) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines[r.Message]++
+	return nil
+}
+
+func (c *counter) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.lines)
+}
+
+func (c *counter) counts() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.lines)
 }
 
 // send produces n events of as many endpoints.

@@ -72,6 +72,12 @@ func (u *Unit) read(s *stream, now time.Time) {
 			continue
 		}
 		it := &item{stream: s, offset: r.Offset, cost: cost}
+		if d, ok := s.damaged[r]; ok {
+			delete(s.damaged, r)
+			s.tracker.Advance(d.last + 1) // there is nothing else in it
+			u.buryRaw(it, r, d.reason, now)
+			continue
+		}
 		switch s.kind {
 		case events:
 			u.takeEvent(it, r, now)

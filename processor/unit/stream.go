@@ -26,9 +26,10 @@ type stream struct {
 	tracker *tracker.Tracker // nil until the group's position is known
 	// expected is above every offset that was committed or handed over; -1: there was none.
 	expected  int64
-	committed int64       // where the group stood when the unit began; -1: nowhere
-	anew      *kgo.Record // the first of a log that was set back; nil: none
-	waiting   waiting     // of a tier
+	committed int64                  // where the group stood when the unit began; -1: nowhere
+	anew      *kgo.Record            // the first of a log that was set back; nil: none
+	damaged   map[*kgo.Record]damage // of unread: what stands for a batch that cannot be read
+	waiting   waiting                // of a tier
 
 	// atLeast is how long every record of this tier waits: the cap of the next
 	// smaller one, since a longer wait never goes to a smaller tier than it needs.
@@ -40,6 +41,12 @@ type stream struct {
 	paused  bool
 	pressed *endpointLane // intake stands still for this lane to drain; nil: for none
 	unread  []*kgo.Record // fetched while it stood still, in log order
+}
+
+// damage is why a batch cannot be read, and up to which offset.
+type damage struct {
+	last   int64
+	reason error
 }
 
 // newStreams lists the topics of a unit.

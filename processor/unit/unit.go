@@ -133,6 +133,33 @@ func (u *Unit) Take(topic string, log Log, records []*kgo.Record) {
 	}
 }
 
+// TakeDamaged hands over a batch of which nothing can be read, as one record that has its bytes, stands at the first of
+// its offsets that was not handed over and is charged like any other. last is the last of them.
+func (u *Unit) TakeDamaged(topic string, batch *kgo.Record, last int64, reason error) {
+	taken := u.inbox.put(func() {
+		s := u.streams[topic]
+		if s.damaged == nil {
+			s.damaged = map[*kgo.Record]damage{}
+		}
+		s.damaged[batch] = damage{last, reason}
+		u.take(s, Log{Start: -1, End: last + 1}, []*kgo.Record{batch})
+		s.expected = max(s.expected, last+1)
+	})
+	if !taken {
+		u.Memory.Release(Cost(batch))
+	}
+}
+
+// Expected is the offset above all that was committed or handed over of a topic; -1: there was none. False when
+// the unit has ended.
+func (u *Unit) Expected(topic string) (offset int64, ok bool) {
+	reply := make(chan int64, 1)
+	if !u.inbox.put(func() { reply <- u.streams[topic].expected }) {
+		return 0, false
+	}
+	return <-reply, true
+}
+
 // Drain stops starting work, lets what is in flight finish and be settled, and
 // ends the unit at the deadline whatever is left.
 func (u *Unit) Drain(deadline time.Time) {

@@ -198,7 +198,7 @@ func (r *rig) want(unit int32, offset int64, outcomes ...*settle.Outcome) *sourc
 }
 
 // Seal implements settle.Source, as a unit does: from a goroutine of its own.
-func (s *source) Seal(tag string, reply chan<- *settle.Batch) bool {
+func (s *source) Seal(tag string, _ int64, reply chan<- *settle.Batch) bool {
 	b := &settle.Batch{
 		Owner: settle.Owner{Unit: s.unit, Assignment: 1}, Tag: tag, Outcomes: s.outcomes,
 		Settled: func(err error) { s.answers <- err },

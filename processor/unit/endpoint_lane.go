@@ -142,6 +142,7 @@ func (u *Unit) join(it *item, now time.Time) {
 		return
 	}
 	l.arrived = now
+	it.keep()
 	l.queue.Push(it.class, it, len(d.Payload), now)
 	u.ready.Add(l)
 	u.alarms.set(l, now.Add(u.LaneAge))

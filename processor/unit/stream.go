@@ -1,6 +1,7 @@
 package unit
 
 import (
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -39,6 +40,7 @@ type stream struct {
 	paused  bool
 	pressed *endpointLane // intake stands still for this lane to drain; nil: for none
 	unread  []*kgo.Record // fetched while it stood still, in log order
+	keptTo  int64         // the offset below which what is unread lies by itself in memory
 }
 
 // newStreams lists the topics of a unit.
@@ -67,6 +69,36 @@ func (s *stream) startOver() bool {
 	}
 	s.tracker, s.anew = tracker.New(-1, ""), nil
 	return true
+}
+
+// keepUnread takes what stays unread out of the fetches that it came in, each record once. See item.keep.
+func (s *stream) keepUnread() {
+	for _, r := range slices.Backward(s.unread) {
+		if r.Offset < s.keptTo {
+			break
+		}
+		// One piece of memory for all of it; the headers' values are short, and copied with the value.
+		size := len(r.Key) + len(r.Value)
+		for _, h := range r.Headers {
+			size += len(h.Value)
+		}
+		buf := make([]byte, 0, size)
+		own := func(b []byte) []byte {
+			if b == nil {
+				return nil // which means something else than empty
+			}
+			from := len(buf)
+			buf = append(buf, b...)
+			return buf[from:len(buf):len(buf)]
+		}
+		r.Key, r.Value = own(r.Key), own(r.Value)
+		for i := range r.Headers {
+			r.Headers[i].Value = own(r.Headers[i].Value)
+		}
+	}
+	if n := len(s.unread); n > 0 {
+		s.keptTo = s.unread[n-1].Offset + 1
+	}
 }
 
 // next is when the stream wants to be looked at again; zero: never by itself.

@@ -36,6 +36,9 @@ type stream struct {
 	// quiet is the time before which no record can be due that has not been read
 	// yet: later records carry later timestamps.
 	quiet time.Time
+	// overflowed says that some of what was read went round again. What makes room by that must not be filled with
+	// what has just gone round: until quiet has passed, nothing more is read, however much memory there is.
+	overflowed bool
 
 	paused  bool
 	pressed *endpointLane // intake stands still for this lane to drain; nil: for none
@@ -131,7 +134,11 @@ func (u *Unit) full(s *stream, now time.Time) bool {
 	// What can't be due yet is not worth reading once the look-ahead is half full; and
 	// while memory is scarce it would only be sent round, as fast as it is read. What may
 	// be due is read however full it is: what is due last makes room.
-	return s.quiet.After(now) && (scarce || 2*s.waiting.len() >= limit)
+	if !s.quiet.After(now) {
+		s.overflowed = false
+		return false
+	}
+	return scarce || s.overflowed || 2*s.waiting.len() >= limit
 }
 
 // unreadLow is how many unread records a stream may have and be fetched still.

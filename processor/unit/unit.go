@@ -57,7 +57,7 @@ type Unit struct {
 	phase    phase
 	streams  map[string]*stream
 	lanes    map[string]*endpointLane
-	ready    lane.Ring[*endpointLane]
+	ready    [2]lane.Ring[*endpointLane] // by pace
 	alarms   alarms
 	arbiter  *claim.Arbiter
 	facts    map[string]*schemas.BreakerTransition // restored and not yet asked for
@@ -66,8 +66,8 @@ type Unit struct {
 	held     int64 // bytes charged to the memory budget
 	inFlight int
 	flight   sync.WaitGroup
-	capWait  bool // registered for a free slot
-	granted  int  // slots that the unit was given and has not used
+	capWait  [2]bool // registered for a free slot, by pace
+	granted  [2]int  // slots that the unit was given and has not used, by pace
 	deadline time.Time
 	settling settling
 	open     int // breakers that are not closed
@@ -260,6 +260,6 @@ func (u *Unit) wake(now time.Time) {
 	}
 	for l := u.alarms.ring(now); l != nil; l = u.alarms.ring(now) {
 		u.spillAged(l, now)
-		u.ready.Add(l)
+		u.lineUp(l)
 	}
 }

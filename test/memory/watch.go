@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +37,15 @@ type Sample struct {
 	CPU         float64 `json:"cpu_seconds"` // so far
 	// Holds are waits that spent no attempt, so far, by reason.
 	Holds map[string]int64 `json:"holds"`
+}
+
+// holds lists the waits by reason.
+func (s *Sample) holds() string {
+	var list []string
+	for _, reason := range slices.Sorted(maps.Keys(s.Holds)) {
+		list = append(list, fmt.Sprintf("%d %s", s.Holds[reason], reason))
+	}
+	return strings.Join(list, ", ")
 }
 
 const mib = 1 << 20

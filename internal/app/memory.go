@@ -53,7 +53,7 @@ func boundMemory(cfg *config.Config, log *slog.Logger) (stop func()) {
 			case <-tick.C:
 			}
 			if metrics.Read(live); live[0].Value.Kind() == metrics.KindUint64 {
-				debug.SetMemoryLimit(SoftMemoryLimit(records, int64(live[0].Value.Uint64()))) //nolint:gosec // a heap's size
+				debug.SetMemoryLimit(SoftMemoryLimit(records, int64(live[0].Value.Uint64())))
 			}
 		}
 	}()

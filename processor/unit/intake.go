@@ -178,10 +178,15 @@ func (u *Unit) takeWaiting(it *item, r *kgo.Record, now time.Time) {
 	// the same rule, at most once per cap of the next smaller tier. The first
 	// tier has no smaller one: it stands still instead, for at most its own cap.
 	if s.atLeast > 0 && (s.waiting.len() >= u.WaitingRecords || u.Memory.HalfFull()) {
-		s.overflowed = true
-		for _, late := range s.waiting.latest() {
-			u.postpone(late, retry.Decision{Kind: retry.Hold, Due: late.delivery.DueAt, Reason: metrics.HoldOverflow}, now)
-		}
+		u.overflow(s, now)
+	}
+}
+
+// overflow sends the half of a tier's look-ahead that is due last round again.
+func (u *Unit) overflow(s *stream, now time.Time) {
+	s.overflowed, s.overflowedAt = true, now
+	for _, late := range s.waiting.latest() {
+		u.postpone(late, retry.Decision{Kind: retry.Hold, Due: late.delivery.DueAt, Reason: metrics.HoldOverflow}, now)
 	}
 }
 

@@ -38,7 +38,8 @@ type stream struct {
 	quiet time.Time
 	// overflowed says that some of what was read went round again. What makes room by that must not be filled with
 	// what has just gone round: until quiet has passed, nothing more is read, however much memory there is.
-	overflowed bool
+	overflowed   bool
+	overflowedAt time.Time
 
 	paused  bool
 	pressed *endpointLane // intake stands still for this lane to drain; nil: for none
@@ -151,6 +152,20 @@ func (u *Unit) hysteresis(s *stream, limit int) int {
 		return limit/2 + 1
 	}
 	return limit
+}
+
+// makeRoomEvery is how often a look-ahead gives up its half while the memory budget is used up: what it gives up is
+// free when it is settled.
+const makeRoomEvery = time.Second
+
+// makeRoom sends deliveries that only wait round again while the memory budget is used up. Nothing is fetched then, by
+// any unit, and nothing that is read would make room: without this, what is due in minutes would keep live events out for minutes.
+func (u *Unit) makeRoom(now time.Time) {
+	for _, s := range u.streams {
+		if s.atLeast > 0 && s.waiting.len() > 0 && u.Memory.Full() && now.Sub(s.overflowedAt) >= makeRoomEvery {
+			u.overflow(s, now)
+		}
+	}
 }
 
 // regulate pauses what is full and resumes what is not.

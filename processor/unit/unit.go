@@ -131,6 +131,9 @@ func (u *Unit) Take(topic string, end int64, records []*kgo.Record) {
 	}
 }
 
+// MakeRoom tells the unit that the memory budget is used up: what only waits is to make room.
+func (u *Unit) MakeRoom() { u.inbox.put(func() {}) } // each turn looks for itself
+
 // Drain stops starting work, lets what is in flight finish and be settled, and
 // ends the unit at the deadline whatever is left.
 func (u *Unit) Drain(deadline time.Time) {
@@ -167,6 +170,7 @@ func (u *Unit) Run() {
 			u.wake(now)
 			u.readOn(now)
 			u.dispatch(now)
+			u.makeRoom(now)
 			u.regulate(now)
 			u.want()
 		case draining:

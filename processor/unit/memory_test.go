@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/barnabas-webhooks/barnabas/processor/caps"
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
 	"github.com/barnabas-webhooks/barnabas/processor/settle"
 	"github.com/barnabas-webhooks/barnabas/processor/unit"
@@ -175,5 +176,77 @@ func TestUnit_RefusedTierRecordsKeepTheirPayload(t *testing.T) {
 		letters := r.letters()
 		require.Len(t, letters, 1)
 		require.JSONEq(t, `{"kept":true}`, string(letters[0].Delivery.Payload))
+	})
+}
+
+// Invariant 7: more endpoints hang than there are slots, and one that answers goes on as if they were not there.
+func TestUnit_HangingEndpointsLeaveSlotsToOthers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(r *rig) { setInFlight(r, 16) }).start()
+		r.endpoint("quick")
+		r.sender.answer(func(req deliver.Request) (deliver.Result, time.Duration) {
+			if req.Endpoint.ID == "quick" {
+				return status(204), 10 * time.Millisecond
+			}
+			return failed(retry.Timeout), 10 * time.Second
+		})
+		r.event("quick", "", `{}`) // it has shown that it answers
+		time.Sleep(time.Second)
+		for i := range 100 {
+			id := fmt.Sprintf("hangs-%d", i)
+			r.endpoint(id)
+			for range 3 {
+				r.event(id, "", `{}`)
+			}
+		}
+		for range 60 {
+			r.event("quick", "", `{}`)
+			sent := time.Now()
+			time.Sleep(time.Second)
+			posts := r.sender.seen("quick")
+			require.LessOrEqual(t, posts[len(posts)-1].At.Sub(sent), 20*time.Millisecond)
+		}
+		require.Len(t, r.sender.seen("quick"), 61)
+		require.Equal(t, 13, r.sender.atOnce(), "three quarters of the slots, and the one")
+		r.end()
+	})
+}
+
+// While the budget is used up nothing is fetched: what waits for minutes must make room by itself, or live events would
+// stand still until it is due. And what makes room is not read again before something can be due.
+func TestUnit_WhatOnlyWaitsMakesRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(r *rig) { r.Memory = caps.NewMemory(1 << 20) }).start()
+		r.endpoint("ep")
+		const n = 200
+		for i := range n {
+			d := delivery(fmt.Sprintf("dlv_%d", i), "ep", 5*time.Minute)
+			d.Payload = bytes.Repeat([]byte("x"), 1000)
+			r.waiting(1, d)
+		}
+		synctest.Wait()
+		require.Less(t, r.Memory.Used(), int64(1<<20*3/4), "read ahead as far as half of the budget goes")
+		before := r.Memory.Used()
+		require.Positive(t, before)
+
+		others := 1<<20 - before
+		r.Memory.Charge(others) // by other units
+		require.True(t, r.Memory.Full())
+		for range 20 {
+			time.Sleep(500 * time.Millisecond)
+			r.unit.MakeRoom()
+		}
+		synctest.Wait()
+		require.False(t, r.Memory.Full())
+		written := r.log.inTiers()
+		require.Greater(t, written, n)
+		r.Memory.Release(others)
+		time.Sleep(40 * time.Second)
+		require.Equal(t, written, r.log.inTiers(), "there is room again, but nothing can be due yet")
+		time.Sleep(10 * time.Minute)
+		require.Len(t, r.sender.seen(), n)
+		r.end()
 	})
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/barnabas-webhooks/barnabas/processor/breaker"
 	"github.com/barnabas-webhooks/barnabas/processor/caps"
+	"github.com/barnabas-webhooks/barnabas/processor/claim"
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
 	"github.com/barnabas-webhooks/barnabas/processor/settle"
 	"github.com/barnabas-webhooks/barnabas/processor/unit"
@@ -56,6 +58,7 @@ func TestUnit_NothingThatStaysKeepsItsFetch(t *testing.T) { // not parallel: it 
 	}
 	for name, c := range map[string]struct {
 		set     func(*rig)
+		open    string // an endpoint whose breaker is open
 		topic   func(topics.Catalogue) string
 		records func(*rig) []*kgo.Record
 	}{
@@ -92,6 +95,14 @@ func TestUnit_NothingThatStaysKeepsItsFetch(t *testing.T) { // not parallel: it 
 				return []*kgo.Record{plain("quick", `{"n":1}`)}
 			},
 		},
+		"on its way to a tier at once, while Kafka is slow": {
+			set:   func(r *rig) { r.settler.stopped = true },
+			topic: topics.Catalogue.Events,
+			open:  "quick",
+			records: func(*rig) []*kgo.Record {
+				return []*kgo.Record{plain("quick", `{"n":1}`)}
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -99,7 +110,13 @@ func TestUnit_NothingThatStaysKeepsItsFetch(t *testing.T) { // not parallel: it 
 				if c.set != nil {
 					c.set(r)
 				}
-				r.start()
+				restored := unit.Restored{Arbiter: claim.NewArbiter(24 * time.Hour), Breakers: map[string]*schemas.BreakerTransition{}}
+				if c.open != "" {
+					restored.Breakers[c.open] = &schemas.BreakerTransition{
+						EndpointID: c.open, State: string(breaker.Open), Trips: 1, OpenUntil: time.Now().Add(time.Hour), At: time.Now(),
+					}
+				}
+				r.startWith(restored)
 				r.endpoint("hangs")
 				r.endpoint("quick")
 				r.sender.answer(func(req deliver.Request) (deliver.Result, time.Duration) {
@@ -220,13 +237,13 @@ func TestUnit_WhatOnlyWaitsMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, func(r *rig) { r.Memory = caps.NewMemory(1 << 20) }).start()
 		r.endpoint("ep")
-		const n = 200
+		const n = 400
 		for i := range n {
 			d := delivery(fmt.Sprintf("dlv_%d", i), "ep", 5*time.Minute)
 			d.Payload = bytes.Repeat([]byte("x"), 1000)
 			r.waiting(1, d)
 		}
-		synctest.Wait()
+		time.Sleep(time.Second) // what overflowed is settled
 		require.Less(t, r.Memory.Used(), int64(1<<20*3/4), "read ahead as far as half of the budget goes")
 		before := r.Memory.Used()
 		require.Positive(t, before)
@@ -240,8 +257,8 @@ func TestUnit_WhatOnlyWaitsMakesRoom(t *testing.T) {
 		}
 		synctest.Wait()
 		require.False(t, r.Memory.Full())
+		require.Less(t, r.Memory.Used()-others, before/2)
 		written := r.log.inTiers()
-		require.Greater(t, written, n)
 		r.Memory.Release(others)
 		time.Sleep(40 * time.Second)
 		require.Equal(t, written, r.log.inTiers(), "there is room again, but nothing can be due yet")

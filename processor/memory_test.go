@@ -48,12 +48,12 @@ func (dead) Attempt(ctx context.Context, r deliver.Request) deliver.Result {
 	return res
 }
 
-// Invariant 9: ten times the memory budget waits and every endpoint is dead. What is charged never passes the
-// budget by more than one poll, all of it is taken in all the same, and what waits in the tiers is not sent round and
-// round for want of memory.
+// Invariant 9: several times the memory budget waits and every endpoint is dead. What is charged never passes the
+// budget by more than one poll, all of it is taken in all the same, and what waits in the tiers is not sent round
+// more often than once per cap of the first tier for want of memory.
 func TestProcessor_MemoryStaysBoundedWithEverythingDead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const budget, events, size, endpoints = 8 << 20, 20_000, 2 << 10, 600
+		const budget, events, size, endpoints, minutes = 8 << 20, 10_000, 2 << 10, 300, 4
 		w := newWorld(t)
 		w.createTopics()
 		random := make([]byte, 1<<20)
@@ -96,7 +96,7 @@ func TestProcessor_MemoryStaysBoundedWithEverythingDead(t *testing.T) {
 			if held >= budget {
 				fullest++
 			}
-			if time.Since(began) > 10*time.Minute {
+			if time.Since(began) > minutes*time.Minute {
 				break
 			}
 		}
@@ -109,14 +109,13 @@ func TestProcessor_MemoryStaysBoundedWithEverythingDead(t *testing.T) {
 		}
 		require.Positive(t, fullest, "the budget was used up: else this shows nothing")
 		require.LessOrEqual(t, most, float64(budget+poll))
-		rounds := gauge(t, registry, "barnabas_holds_total", "") / events
-		t.Logf("most held %.1f MiB, %.1f rounds of each event; overflow %.0f breaker %.0f", most/(1<<20), rounds, gauge(t, registry, "barnabas_holds_total", "waiting_overflow"), gauge(t, registry, "barnabas_holds_total", "breaker_open"))
+		require.LessOrEqual(t, gauge(t, registry, "barnabas_holds_total", "waiting_overflow"), float64(minutes*events))
 		cancel()
 		require.NoError(t, <-done)
 	})
 }
 
-// gauge is the value of a metric, of the series with the given label value, or of all together.
+// gauge is the value of a counter or gauge, of the series with the given label value, or of all together.
 func gauge(t *testing.T, registry *prometheus.Registry, name, label string) (v float64) {
 	t.Helper()
 	families, err := registry.Gather()

@@ -71,7 +71,7 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 	if err := m.measure(ctx); err != nil {
 		return nil, err
 	}
-	m.result.judge(&m.Options)
+	m.result.Judge(&m.Options)
 	return &m.result, nil
 }
 

@@ -93,8 +93,8 @@ func latenessOf(d []time.Duration) Lateness {
 // growth is what memory may gain from the middle third of a run to the last and still be called flat.
 const growth = 1.15
 
-// judge holds the run against what is promised.
-func (r *Result) judge(o *Options) {
+// Judge holds the run against what is promised, and notes what is violated.
+func (r *Result) Judge(o *Options) {
 	bad := func(format string, args ...any) { r.Violations = append(r.Violations, fmt.Sprintf(format, args...)) }
 	r.Violations = []string{}
 	if r.Peak() > float64(r.Limit) {

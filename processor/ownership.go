@@ -11,11 +11,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/processor/facts"
+	"github.com/barnabas-webhooks/barnabas/processor/lease"
 	"github.com/barnabas-webhooks/barnabas/processor/settle"
 	"github.com/barnabas-webhooks/barnabas/processor/unit"
 )
@@ -27,8 +29,10 @@ var ErrNotInGroup = errors.New("not in the consumer group yet")
 // the poller and the settler ask it.
 type ownership struct {
 	shared *unit.Shared
+	group  string
 	drain  time.Duration
 	client atomic.Pointer[kgo.Client] // the group's; nil before it is made
+	lease  *lease.Lease
 
 	life     context.Context //nolint:containedctx // units and restores live as long as the processor
 	names    map[[16]byte]string
@@ -48,11 +52,14 @@ type ownership struct {
 	quiet *slog.Logger // of what repeats a few lines per minute and cause (C-236)
 }
 
-func newOwnership(shared *unit.Shared, drain time.Duration, wake func()) *ownership {
-	return &ownership{
-		shared: shared, drain: drain, wake: wake, units: map[int32]*unit.Unit{},
+func newOwnership(shared *unit.Shared, cfg Config, wake func()) *ownership {
+	o := &ownership{
+		shared: shared, group: cfg.Group, drain: cfg.DrainTimeout, wake: wake, units: map[int32]*unit.Unit{},
 		quiet: slog.New(obs.NewQuiet(shared.Log.Handler(), obs.QuietOptions{})),
 	}
+	o.lease = lease.New(cfg.SessionTimeout, o.confirm, shared.Log)
+	shared.Lease = o.lease
+	return o
 }
 
 // begin sets what units need while the processor runs.
@@ -92,6 +99,28 @@ func (o *ownership) forgotten() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.units) > 0 && o.member != member
+}
+
+// confirm asks the group, by a heartbeat, whether this process is the member that its
+// units were assigned to. While a rebalance is under way it still is.
+func (o *ownership) confirm(ctx context.Context) error {
+	member, generation := o.Membership()
+	if member == "" {
+		return ErrNotInGroup
+	}
+	req := kmsg.NewPtrHeartbeatRequest()
+	req.Group, req.MemberID, req.Generation = o.group, member, generation
+	resp, err := req.RequestWith(ctx, o.client.Load())
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil && !errors.Is(err, kerr.RebalanceInProgress) {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	if now, _ := o.Membership(); now != member || o.forgotten() {
+		return ErrNotInGroup // as another one than the units' member
+	}
+	return nil
 }
 
 // Pause implements unit.Intake.

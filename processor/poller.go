@@ -6,7 +6,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/barnabas-webhooks/barnabas/processor/lease"
 	"github.com/barnabas-webhooks/barnabas/processor/unit"
 )
 
@@ -66,6 +68,17 @@ func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 		group.AllowRebalance() // after every poll, the empty and the failed ones too
 	}
 	return nil
+}
+
+// heartbeats tells the lease of the answers to the group client's heartbeats.
+type heartbeats struct{ lease *lease.Lease }
+
+var _ kgo.HookBrokerE2E = heartbeats{}
+
+func (h heartbeats) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
+	if key == int16(kmsg.Heartbeat) && e2e.Err() == nil {
+		h.lease.Heard(e2e.DurationE2E())
+	}
 }
 
 // errExpelled ends the polling of a member that must join the group anew.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -65,6 +66,7 @@ type world struct {
 	mu       sync.Mutex // guards posts
 	posts    map[string][]time.Time
 	by       map[string]map[string]bool // processes that posted a delivery
+	at       map[string][]time.Time     // when each process started a post
 	takes    time.Duration
 	script   func(deliver.Request) (deliver.Result, time.Duration) // in place of a 204 that takes takes; nil: none
 	active   map[string]int                                        // under way, by delivery
@@ -82,7 +84,7 @@ func newWorld(t *testing.T, more ...kfake.Opt) *world {
 	t.Helper()
 	w := &world{
 		t: t, network: &kfake.VirtualNetwork{}, catalogue: topics.DefaultCatalogue(),
-		posts: map[string][]time.Time{}, by: map[string]map[string]bool{}, takes: 10 * time.Millisecond,
+		posts: map[string][]time.Time{}, by: map[string]map[string]bool{}, at: map[string][]time.Time{}, takes: 10 * time.Millisecond,
 		active: map[string]int{}, links: map[string]*link{},
 	}
 	w.catalogue.Partitions = 8
@@ -121,8 +123,8 @@ func (w *world) createTopics() {
 	require.NoError(w.t, resp.Error())
 }
 
-// process starts one; stop ends it in order and returns what Run returned.
-func (w *world) process(name string) (p *processor.Processor, stop func() error) {
+// process starts one; stop ends it in order and returns what Run returned. more is of its Kafka clients.
+func (w *world) process(name string, more ...kgo.Opt) (p *processor.Processor, stop func() error) {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	if os.Getenv("BARNABAS_TEST_LOG") != "" {
@@ -141,7 +143,8 @@ func (w *world) process(name string) (p *processor.Processor, stop func() error)
 	reg := prometheus.NewRegistry()
 	w.regs = append(w.regs, reg)
 	o := processor.Options{
-		Config: processor.DefaultConfig(), Kafka: append(w.kafka(), connection...), Catalogue: w.catalogue, Policy: retry.DefaultPolicy(),
+		Config: processor.DefaultConfig(), Catalogue: w.catalogue, Policy: retry.DefaultPolicy(),
+		Kafka:   slices.Concat(w.kafka(), connection, more),
 		Breaker: breaker.DefaultConfig(), Unit: unit.DefaultConfig(), Settle: settle.DefaultConfig(),
 		Sender: sender{w, name}, Endpoints: everyEndpoint{}, Disable: func(*endpoint.Endpoint, string) {},
 		Log: log, Registry: reg,
@@ -261,6 +264,13 @@ func (w *world) delivered() (n, again int) {
 	return len(w.posts), again
 }
 
+// startedBy is when a process started its posts.
+func (w *world) startedBy(name string) []time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.at[name])
+}
+
 type sender struct {
 	w    *world
 	name string
@@ -275,6 +285,7 @@ func (s sender) Attempt(ctx context.Context, r deliver.Request) deliver.Result {
 	res.StartedAt = time.Now()
 	id := r.Delivery.ID
 	s.w.posts[id] = append(s.w.posts[id], res.StartedAt)
+	s.w.at[s.name] = append(s.w.at[s.name], res.StartedAt)
 	if s.w.by[s.name] == nil {
 		s.w.by[s.name] = map[string]bool{}
 	}

@@ -12,7 +12,7 @@ import (
 // dispatch gives each lane that has something its turn, one delivery at a time,
 // until none may start anything.
 func (u *Unit) dispatch(now time.Time) {
-	for !u.capWait {
+	for !u.capWait && !u.unsure {
 		l, ok := u.ready.Next()
 		if !ok {
 			return
@@ -66,14 +66,23 @@ func (u *Unit) serve(l *endpointLane, now time.Time) bool {
 	return true
 }
 
-// acquire takes a slot for a request: one that the unit was granted, or a free one.
+// acquire takes a slot for a request: one that the unit was granted, or a free
+// one; none while it is not certain that the unit is still ours.
 func (u *Unit) acquire() bool {
+	if u.unsure = !u.Lease.Held(u.confirmed); u.unsure {
+		return false
+	}
 	if u.granted > 0 {
 		u.granted--
 		return true
 	}
 	u.capWait = !u.InFlight.TryAcquire(u.slotGranted)
 	return !u.capWait
+}
+
+// confirmed is called, from anywhere, when the group has said that the unit is ours.
+func (u *Unit) confirmed() {
+	u.inbox.put(func() { u.unsure = false })
 }
 
 // slotGranted is called, from anywhere, when the unit's turn for a slot has come.

@@ -68,6 +68,7 @@ type Unit struct {
 	inFlight int
 	flight   sync.WaitGroup
 	capWait  bool // registered for a free slot
+	unsure   bool // of owning the unit: registered with the lease
 	granted  int  // slots that the unit was given and has not used
 	deadline time.Time
 	settling settling

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,7 +17,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/plugin/kslog"
 
+	"github.com/barnabas-webhooks/barnabas/internal/kafka"
 	"github.com/barnabas-webhooks/barnabas/processor"
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
@@ -54,30 +58,43 @@ func TestConfig_Validate(t *testing.T) {
 type world struct {
 	t         *testing.T
 	network   *kfake.VirtualNetwork
+	cluster   *kfake.Cluster
 	client    *kgo.Client
 	catalogue topics.Catalogue
 
 	mu    sync.Mutex // guards posts
 	posts map[string][]time.Time
 	by    map[string]map[string]bool // processes that posted a delivery
+	at    map[string][]time.Time     // when each process started a post
 	takes time.Duration
+	regs  []*prometheus.Registry // of all processes
+	log   slog.Handler           // of processes from here on; nil: none
+	more  func(*processor.Options)
 }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{
 		t: t, network: &kfake.VirtualNetwork{}, catalogue: topics.DefaultCatalogue(),
-		posts: map[string][]time.Time{}, by: map[string]map[string]bool{}, takes: 10 * time.Millisecond,
+		posts: map[string][]time.Time{}, by: map[string]map[string]bool{}, at: map[string][]time.Time{}, takes: 10 * time.Millisecond,
 	}
 	w.catalogue.Partitions = 8
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(w.network.Listen),
 		kfake.GroupMinSessionTimeout(time.Second))
 	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
-	w.client, err = kgo.NewClient(w.kafka()...)
-	require.NoError(t, err)
-	t.Cleanup(w.client.Close)
+	w.cluster = cluster
+	w.newClient()
 	return w
+}
+
+// newClient makes the client with which the test itself works.
+func (w *world) newClient() {
+	w.t.Helper()
+	client, err := kgo.NewClient(w.kafka()...)
+	require.NoError(w.t, err)
+	w.t.Cleanup(client.Close)
+	w.client = client
 }
 
 func (w *world) kafka() []kgo.Opt {
@@ -91,19 +108,29 @@ func (w *world) createTopics() {
 	require.NoError(w.t, resp.Error())
 }
 
-// process starts one; stop ends it in order and returns what Run returned.
-func (w *world) process(name string) (p *processor.Processor, stop func() error) {
+// process starts one; stop ends it in order and returns what Run returned. more is of its Kafka clients.
+func (w *world) process(name string, more ...kgo.Opt) (p *processor.Processor, stop func() error) {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	if os.Getenv("BARNABAS_TEST_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", name)
 	}
-	p, err := processor.New(processor.Options{
-		Config: processor.DefaultConfig(), Kafka: w.kafka(), Catalogue: w.catalogue, Policy: retry.DefaultPolicy(),
+	if w.log != nil {
+		log = slog.New(w.log)
+	}
+	reg := prometheus.NewRegistry()
+	w.regs = append(w.regs, reg)
+	o := processor.Options{
+		Config: processor.DefaultConfig(), Catalogue: w.catalogue, Policy: retry.DefaultPolicy(),
+		Kafka:   slices.Concat(w.kafka(), []kgo.Opt{kgo.WithLogger(kslog.New(kafka.Logger(log)))}, more),
 		Breaker: breaker.DefaultConfig(), Unit: unit.DefaultConfig(), Settle: settle.DefaultConfig(),
 		Sender: sender{w, name}, Endpoints: everyEndpoint{}, Disable: func(*endpoint.Endpoint, string) {},
-		Log: log, Registry: prometheus.NewRegistry(),
-	})
+		Log: log, Registry: reg,
+	}
+	if w.more != nil {
+		w.more(&o)
+	}
+	p, err := processor.New(o)
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
@@ -114,6 +141,34 @@ func (w *world) process(name string) (p *processor.Processor, stop func() error)
 	})
 	w.t.Cleanup(func() { _ = stop() })
 	return p, stop
+}
+
+// counter is a slog.Handler that counts the lines from warnings up.
+type counter struct {
+	mu    sync.Mutex // guards lines
+	lines map[string]int
+}
+
+func (*counter) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+func (c *counter) WithAttrs([]slog.Attr) slog.Handler         { return c }
+func (c *counter) WithGroup(string) slog.Handler              { return c }
+func (c *counter) Handle(_ context.Context, r slog.Record) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines[r.Message]++
+	return nil
+}
+
+func (c *counter) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.lines)
+}
+
+func (c *counter) counts() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.lines)
 }
 
 // send produces n events of as many endpoints.
@@ -127,6 +182,56 @@ func (w *world) send(n int) {
 	}
 }
 
+// counted adds a counter up over processes and series that have a label value.
+func (w *world) counted(name, label string) (sum float64) {
+	w.t.Helper()
+	for _, reg := range w.regs {
+		families, err := reg.Gather()
+		require.NoError(w.t, err)
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				has := label == ""
+				for _, l := range m.GetLabel() {
+					has = has || l.GetValue() == label
+				}
+				if f.GetName() == name && has {
+					sum += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return sum
+}
+
+// letters reads the dead letters.
+func (w *world) letters() (letters []schemas.DeadLetter) {
+	w.t.Helper()
+	for _, r := range w.read(w.catalogue.DLQ()) {
+		l, err := schemas.DecodeDeadLetter(r.Value)
+		require.NoError(w.t, err)
+		letters = append(letters, l)
+	}
+	return letters
+}
+
+// read reads a topic from its start, committed records only.
+func (w *world) read(topic string) (records []*kgo.Record) {
+	w.t.Helper()
+	reader, err := kgo.NewClient(append(w.kafka(), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))...)
+	require.NoError(w.t, err)
+	defer reader.Close()
+	for {
+		ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Second)
+		fetched := reader.PollFetches(ctx).Records()
+		cancel()
+		if len(fetched) == 0 {
+			return records
+		}
+		records = append(records, fetched...)
+	}
+}
+
 // delivered is how many deliveries were posted, and how many posts there were beyond one each.
 func (w *world) delivered() (n, again int) {
 	w.mu.Lock()
@@ -135,6 +240,13 @@ func (w *world) delivered() (n, again int) {
 		again += len(posts) - 1
 	}
 	return len(w.posts), again
+}
+
+// startedBy is when a process started its posts.
+func (w *world) startedBy(name string) []time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.at[name])
 }
 
 type sender struct {
@@ -146,6 +258,7 @@ func (s sender) Attempt(ctx context.Context, r deliver.Request) deliver.Result {
 	res := deliver.Result{StartedAt: time.Now(), Outcome: retry.Outcome{Class: retry.OK, Status: 204}}
 	s.w.mu.Lock()
 	s.w.posts[r.Delivery.ID] = append(s.w.posts[r.Delivery.ID], res.StartedAt)
+	s.w.at[s.name] = append(s.w.at[s.name], res.StartedAt)
 	if s.w.by[s.name] == nil {
 		s.w.by[s.name] = map[string]bool{}
 	}
@@ -239,34 +352,5 @@ func TestProcessor_MissingTopics(t *testing.T) {
 		_, stop := w.process("a")
 		time.Sleep(time.Minute)
 		require.ErrorContains(t, stop(), "look up topics")
-	})
-}
-
-// C-129: retention overtook the committed position while nobody ran: it goes on at the earliest that is left.
-// And a topic that was made anew is read from its start.
-func TestProcessor_GoesOnAfterDeletedRecords(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.createTopics()
-		_, stop := w.process("a")
-		w.send(50)
-		time.Sleep(30 * time.Second)
-		require.NoError(t, stop())
-		n, _ := w.delivered()
-		require.Equal(t, 50, n)
-
-		w.send(50)
-		admin := kadm.NewClient(w.client)
-		ends, err := admin.ListEndOffsets(t.Context(), w.catalogue.Events())
-		require.NoError(t, err)
-		_, err = admin.DeleteRecords(t.Context(), ends.Offsets())
-		require.NoError(t, err)
-		w.send(50)
-		_, stop = w.process("b")
-		time.Sleep(30 * time.Second)
-		n, again := w.delivered()
-		require.Equal(t, 100, n, "fifty were deleted")
-		require.Zero(t, again)
-		require.NoError(t, stop())
 	})
 }

@@ -25,8 +25,8 @@ type Process struct {
 	done chan error
 	// What it says of itself.
 	metrics *prometheus.Registry
-	gone bool      // stopped or crashed
-	died time.Time // when it crashed
+	gone    bool      // stopped or crashed
+	died    time.Time // when it crashed
 }
 
 // Start runs a process with both roles; each serves the API on a port of its own.

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,7 +15,11 @@ import (
 // do posts an event without a network; the key's header is set as it is given, also in forms that a client refuses.
 func do(t *testing.T, a *api.API, token, key, body string) *httptest.ResponseRecorder {
 	t.Helper()
-	req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/deliveries", strings.NewReader(body))
+	return doWithin(t.Context(), a, token, key, body)
+}
+
+func doWithin(ctx context.Context, a *api.API, token, key, body string) *httptest.ResponseRecorder {
+	req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/deliveries", strings.NewReader(body))
 	req.Header.Set("Authorization", "Bearer "+token)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header["Idempotency-Key"] = []string{key}

@@ -372,3 +372,27 @@ func fakes(log api.Log, table api.Table) api.Options {
 	o.Keys, o.VerdictTimeout = keys(), 0
 	return o
 }
+
+// safeBuffer takes a log from many goroutines.
+type safeBuffer struct {
+	mu sync.Mutex // guards b
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// quoted is a text as JSON.
+func quoted(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}

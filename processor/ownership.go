@@ -14,9 +14,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
+	"github.com/barnabas-webhooks/barnabas/processor/claim"
 	"github.com/barnabas-webhooks/barnabas/processor/facts"
 	"github.com/barnabas-webhooks/barnabas/processor/settle"
 	"github.com/barnabas-webhooks/barnabas/processor/unit"
+	"github.com/barnabas-webhooks/barnabas/schemas"
 )
 
 // ErrNotInGroup says that the process is not a member of the group now.
@@ -38,7 +40,8 @@ type ownership struct {
 	member      string // id under which the units were assigned
 	assignments uint64
 
-	expelled atomic.Bool // units were taken away unsaid; the group must be joined anew
+	expelled atomic.Bool // units were taken away unsaid, or dropped; the group must be joined anew
+	spoiled  atomic.Bool // the claims must be renewed before that
 	wake     func()      // ends the poll under way
 }
 
@@ -53,7 +56,7 @@ func (o *ownership) begin(life context.Context, ids map[string][16]byte, s unit.
 	for name, id := range ids {
 		o.names[id] = name
 	}
-	o.shared.Settler, o.shared.Journal, o.shared.Intake = s, j, o
+	o.shared.Settler, o.shared.Journal, o.shared.Intake, o.shared.Claims = s, j, o, o
 }
 
 // Membership implements settle.Group.
@@ -183,24 +186,67 @@ func (o *ownership) assigned(_ context.Context, cl *kgo.Client, given map[string
 // finds it out). Those that it was given again it would go on with as if nobody had
 // had them in between, and fetch from where it was: so the group is joined anew.
 func (o *ownership) expel() {
+	numbers := o.dropAll(unit.ErrLost)
+	o.shared.Log.Warn("units lost: the group had given this member up; it is joined anew", obs.KeyUnits, numbers)
+}
+
+// dropAll drops all units and has the group joined anew.
+func (o *ownership) dropAll(cause error) []int32 {
 	units := o.all()
 	numbers := make([]int32, 0, len(units))
 	for _, u := range units {
-		u.Drop(unit.ErrLost)
+		u.Drop(cause)
 		numbers = append(numbers, u.Owner().Unit)
 	}
 	o.remove(numbers)
 	slices.Sort(numbers)
-	o.shared.Log.Warn("units lost: the group had given this member up; it is joined anew", obs.KeyUnits, numbers)
 	o.expelled.Store(true)
 	o.wake()
+	return numbers
+}
+
+// Failed implements unit.Claims. All units share one store: they are dropped, and restored
+// into another one when they have been assigned anew.
+func (o *ownership) Failed(owner settle.Owner, err error) {
+	if u := o.unit(owner.Unit); u == nil || u.Owner() != owner {
+		return // not the owner any more: the store was taken from it
+	}
+	if !errors.Is(err, claim.ErrClosed) {
+		o.spoiled.Store(true)
+	}
+	numbers := o.dropAll(unit.ErrClaims)
+	o.shared.Log.Error("the claims on disk failed: units are dropped, and restored from the topic", obs.KeyUnits, numbers, obs.KeyError, err)
+}
+
+// ReadGap implements unit.Claims.
+func (o *ownership) ReadGap(owner settle.Owner, from, to int64, done func([]schemas.Claim, int64)) {
+	go func() {
+		for wait := time.Second; ; wait = min(2*wait, time.Minute) {
+			claims, upTo, err := o.restorer.Gap(o.life, owner.Unit, from, to)
+			if err == nil {
+				o.shared.Log.Info("claims of another owner were read", obs.KeyUnit, owner.Unit, obs.KeyFrom, from, obs.KeyTo, upTo, obs.KeyCount, len(claims))
+				done(claims, upTo)
+				return
+			}
+			if u := o.unit(owner.Unit); o.life.Err() != nil || u == nil || u.Owner() != owner {
+				return
+			}
+			o.shared.Log.Warn("claims of another owner are not read yet", obs.KeyUnit, owner.Unit, obs.KeyWait, wait, obs.KeyError, err)
+			select {
+			case <-o.life.Done():
+			case <-time.After(wait):
+			}
+		}
+	}()
 }
 
 // restore reads the facts of new units and hands them over, trying until it has
 // or they are gone, which may be before it begins.
 func (o *ownership) restore(left map[int32]*unit.Unit) {
 	for wait := time.Second; len(left) > 0; wait = min(2*wait, 30*time.Second) {
+		begun := time.Now()
 		err := o.restorer.Restore(o.life, slices.Sorted(maps.Keys(left)), func(n int32, f *facts.Facts) {
+			o.shared.Metrics.Restored(time.Since(begun), f.Records)
 			left[n].Restore(unit.Restored{Arbiter: f.Arbiter, Breakers: f.Breakers})
 			delete(left, n)
 		})
@@ -210,6 +256,11 @@ func (o *ownership) restore(left map[int32]*unit.Unit) {
 		for n, u := range left {
 			if o.unit(n) != u {
 				delete(left, n)
+				continue
+			}
+			if !errors.Is(err, claim.ErrClosed) && errors.Is(err, claim.ErrFailed) {
+				o.Failed(u.Owner(), err)
+				return
 			}
 		}
 		o.shared.Log.Warn("units are not restored yet", obs.KeyUnits, slices.Sorted(maps.Keys(left)), obs.KeyWait, wait, obs.KeyError, err)

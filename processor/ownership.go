@@ -18,7 +18,6 @@ import (
 	"github.com/barnabas-webhooks/barnabas/processor/facts"
 	"github.com/barnabas-webhooks/barnabas/processor/settle"
 	"github.com/barnabas-webhooks/barnabas/processor/unit"
-	"github.com/barnabas-webhooks/barnabas/schemas"
 )
 
 // ErrNotInGroup says that the process is not a member of the group now.
@@ -205,51 +204,19 @@ func (o *ownership) dropAll(cause error) []int32 {
 	return numbers
 }
 
-// Failed implements unit.Claims. All units share one store: they are dropped, and restored
-// into another one when they have been assigned anew.
-func (o *ownership) Failed(owner settle.Owner, err error) {
-	if u := o.unit(owner.Unit); u == nil || u.Owner() != owner {
-		return // not the owner any more: the store was taken from it
-	}
-	if !errors.Is(err, claim.ErrClosed) {
-		o.spoiled.Store(true)
-	}
-	numbers := o.dropAll(unit.ErrClaims)
-	o.shared.Log.Error("the claims on disk failed: units are dropped, and restored from the topic", obs.KeyUnits, numbers, obs.KeyError, err)
-}
-
-// ReadGap implements unit.Claims.
-func (o *ownership) ReadGap(owner settle.Owner, from, to int64, done func([]schemas.Claim, int64)) {
-	go func() {
-		for wait := time.Second; ; wait = min(2*wait, time.Minute) {
-			claims, upTo, err := o.restorer.Gap(o.life, owner.Unit, from, to)
-			if err == nil {
-				o.shared.Log.Info("claims of another owner were read", obs.KeyUnit, owner.Unit, obs.KeyFrom, from, obs.KeyTo, upTo, obs.KeyCount, len(claims))
-				done(claims, upTo)
-				return
-			}
-			if u := o.unit(owner.Unit); o.life.Err() != nil || u == nil || u.Owner() != owner {
-				return
-			}
-			o.shared.Log.Warn("claims of another owner are not read yet", obs.KeyUnit, owner.Unit, obs.KeyWait, wait, obs.KeyError, err)
-			select {
-			case <-o.life.Done():
-			case <-time.After(wait):
-			}
-		}
-	}()
-}
-
 // restore reads the facts of new units and hands them over, trying until it has
 // or they are gone, which may be before it begins.
 func (o *ownership) restore(left map[int32]*unit.Unit) {
 	for wait := time.Second; len(left) > 0; wait = min(2*wait, 30*time.Second) {
 		begun := time.Now()
-		err := o.restorer.Restore(o.life, slices.Sorted(maps.Keys(left)), func(n int32, f *facts.Facts) {
-			o.shared.Metrics.Restored(time.Since(begun), f.Records)
-			left[n].Restore(unit.Restored{Arbiter: f.Arbiter, Breakers: f.Breakers})
-			delete(left, n)
-		})
+		logs, err := o.logs(o.life)
+		if err == nil {
+			err = o.restorer.Restore(o.life, slices.Sorted(maps.Keys(left)), func(n int32, f *facts.Facts) {
+				o.shared.Metrics.Restored(time.Since(begun), f.Records)
+				left[n].Restore(unit.Restored{Arbiter: f.Arbiter, Breakers: f.Breakers, Logs: logs[n]})
+				delete(left, n)
+			})
+		}
 		if err == nil || o.life.Err() != nil {
 			return
 		}

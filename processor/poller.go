@@ -55,7 +55,7 @@ func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 			return errors.New("processor: the group's client was closed")
 		}
 		fetches.EachPartition(func(f kgo.FetchTopicPartition) { //nolint:contextcheck // reading an event waits for nothing
-			p.handOver(f.Topic, f.Partition, f.HighWatermark, f.Records)
+			p.handOver(f.Topic, f.Partition, unit.Log{Start: f.LogStartOffset, End: f.HighWatermark}, f.Records)
 		})
 		group.AllowRebalance() // after every poll, the empty and the failed ones too
 		fetches.EachError(func(topic string, partition int32, err error) {
@@ -85,7 +85,7 @@ func (p *Processor) wake() {
 }
 
 // handOver charges records to the memory budget and gives them to their unit.
-func (p *Processor) handOver(topic string, partition int32, end int64, records []*kgo.Record) {
+func (p *Processor) handOver(topic string, partition int32, log unit.Log, records []*kgo.Record) {
 	if len(records) == 0 {
 		return
 	}
@@ -98,5 +98,5 @@ func (p *Processor) handOver(topic string, partition int32, end int64, records [
 		cost += unit.Cost(r)
 	}
 	p.memory.Charge(cost)
-	u.Take(topic, end, records)
+	u.Take(topic, log, records)
 }

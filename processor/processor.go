@@ -48,14 +48,6 @@ type Options struct {
 	Registry prometheus.Registerer
 }
 
-// Claims keeps what the arbiters of all units remember.
-type Claims interface {
-	facts.Claims
-	// Renew throws everything away, after a failure.
-	Renew() error
-	Stats() claim.Stats
-}
-
 // Processor is one process's share of the delivering.
 type Processor struct {
 	opts      Options
@@ -78,7 +70,7 @@ func New(o Options) (*Processor, error) {
 		InFlight:    func() float64 { return float64(inFlight.Used()) },
 		MemoryBytes: func() float64 { return float64(memory.Used()) },
 		Claims:      o.Claims.Stats,
-	})
+	}, o.Catalogue.Consumed()...)
 	p := &Processor{opts: o, memory: memory, metrics: m}
 	p.ownership = newOwnership(&unit.Shared{
 		Config: o.Unit, Catalogue: o.Catalogue, Policy: o.Policy, Breaker: o.Breaker,

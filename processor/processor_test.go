@@ -54,6 +54,7 @@ func TestConfig_Validate(t *testing.T) {
 type world struct {
 	t         *testing.T
 	network   *kfake.VirtualNetwork
+	cluster   *kfake.Cluster
 	client    *kgo.Client
 	catalogue topics.Catalogue
 
@@ -61,6 +62,7 @@ type world struct {
 	posts map[string][]time.Time
 	by    map[string]map[string]bool // processes that posted a delivery
 	takes time.Duration
+	regs  []*prometheus.Registry // of all processes
 }
 
 func newWorld(t *testing.T) *world {
@@ -74,10 +76,18 @@ func newWorld(t *testing.T) *world {
 		kfake.GroupMinSessionTimeout(time.Second))
 	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
-	w.client, err = kgo.NewClient(w.kafka()...)
-	require.NoError(t, err)
-	t.Cleanup(w.client.Close)
+	w.cluster = cluster
+	w.newClient()
 	return w
+}
+
+// newClient makes the client with which the test itself works.
+func (w *world) newClient() {
+	w.t.Helper()
+	client, err := kgo.NewClient(w.kafka()...)
+	require.NoError(w.t, err)
+	w.t.Cleanup(client.Close)
+	w.client = client
 }
 
 func (w *world) kafka() []kgo.Opt {
@@ -98,11 +108,13 @@ func (w *world) process(name string) (p *processor.Processor, stop func() error)
 	if os.Getenv("BARNABAS_TEST_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", name)
 	}
+	reg := prometheus.NewRegistry()
+	w.regs = append(w.regs, reg)
 	p, err := processor.New(processor.Options{
 		Config: processor.DefaultConfig(), Kafka: w.kafka(), Catalogue: w.catalogue, Policy: retry.DefaultPolicy(),
 		Breaker: breaker.DefaultConfig(), Unit: unit.DefaultConfig(), Settle: settle.DefaultConfig(),
 		Sender: sender{w, name}, Endpoints: everyEndpoint{}, Disable: func(*endpoint.Endpoint, string) {},
-		Log: log, Registry: prometheus.NewRegistry(),
+		Log: log, Registry: reg,
 	})
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(w.t.Context())
@@ -124,6 +136,56 @@ func (w *world) send(n int) {
 			Topic: w.catalogue.Events(), Key: []byte(fmt.Sprintf("ep-%d", i)), Value: []byte(`{}`),
 			Headers: []kgo.RecordHeader{{Key: topics.HeaderEventType, Value: []byte("t")}},
 		}).FirstErr())
+	}
+}
+
+// counted adds a counter up over processes and series that have a label value.
+func (w *world) counted(name, label string) (sum float64) {
+	w.t.Helper()
+	for _, reg := range w.regs {
+		families, err := reg.Gather()
+		require.NoError(w.t, err)
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				has := label == ""
+				for _, l := range m.GetLabel() {
+					has = has || l.GetValue() == label
+				}
+				if f.GetName() == name && has {
+					sum += m.GetCounter().GetValue()
+				}
+			}
+		}
+	}
+	return sum
+}
+
+// letters reads the dead letters.
+func (w *world) letters() (letters []schemas.DeadLetter) {
+	w.t.Helper()
+	for _, r := range w.read(w.catalogue.DLQ()) {
+		l, err := schemas.DecodeDeadLetter(r.Value)
+		require.NoError(w.t, err)
+		letters = append(letters, l)
+	}
+	return letters
+}
+
+// read reads a topic from its start, committed records only.
+func (w *world) read(topic string) (records []*kgo.Record) {
+	w.t.Helper()
+	reader, err := kgo.NewClient(append(w.kafka(), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(100*time.Millisecond))...)
+	require.NoError(w.t, err)
+	defer reader.Close()
+	for {
+		ctx, cancel := context.WithTimeout(w.t.Context(), 5*time.Second)
+		fetched := reader.PollFetches(ctx).Records()
+		cancel()
+		if len(fetched) == 0 {
+			return records
+		}
+		records = append(records, fetched...)
 	}
 }
 
@@ -239,34 +301,5 @@ func TestProcessor_MissingTopics(t *testing.T) {
 		_, stop := w.process("a")
 		time.Sleep(time.Minute)
 		require.ErrorContains(t, stop(), "look up topics")
-	})
-}
-
-// C-129: retention overtook the committed position while nobody ran: it goes on at the earliest that is left.
-// And a topic that was made anew is read from its start.
-func TestProcessor_GoesOnAfterDeletedRecords(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.createTopics()
-		_, stop := w.process("a")
-		w.send(50)
-		time.Sleep(30 * time.Second)
-		require.NoError(t, stop())
-		n, _ := w.delivered()
-		require.Equal(t, 50, n)
-
-		w.send(50)
-		admin := kadm.NewClient(w.client)
-		ends, err := admin.ListEndOffsets(t.Context(), w.catalogue.Events())
-		require.NoError(t, err)
-		_, err = admin.DeleteRecords(t.Context(), ends.Offsets())
-		require.NoError(t, err)
-		w.send(50)
-		_, stop = w.process("b")
-		time.Sleep(30 * time.Second)
-		n, again := w.delivered()
-		require.Equal(t, 100, n, "fifty were deleted")
-		require.Zero(t, again)
-		require.NoError(t, stop())
 	})
 }

@@ -21,6 +21,8 @@ import (
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/processor"
+	"github.com/barnabas-webhooks/barnabas/processor/claim"
+	"github.com/barnabas-webhooks/barnabas/processor/claimstore"
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
 	"github.com/barnabas-webhooks/barnabas/processor/egress"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
@@ -41,6 +43,8 @@ type Options struct {
 	FetchWait time.Duration
 	// Kafka is added to the options of every Kafka client.
 	Kafka []kgo.Opt
+	// Registry is where metrics are registered; nil: one of the process's own, with the runtime's beside them.
+	Registry *prometheus.Registry
 }
 
 // App is one process: the roles that its configuration names.
@@ -69,7 +73,10 @@ func New(cfg *config.Config, o Options) (_ *App, err error) {
 	if o.Listen == nil {
 		o.Listen = net.Listen
 	}
-	a := &App{cfg: cfg, opts: o, log: o.Log, registry: obs.NewRegistry(obs.ReadBuild(o.Version)), ready: &obs.Readiness{}}
+	if o.Registry == nil {
+		o.Registry = obs.NewRegistry(obs.ReadBuild(o.Version))
+	}
+	a := &App{cfg: cfg, opts: o, log: o.Log, registry: o.Registry, ready: &obs.Readiness{}}
 	defer func() {
 		if err != nil {
 			a.close()
@@ -158,12 +165,36 @@ func (a *App) buildProcessor() (err error) {
 	if a.opts.FetchWait > 0 {
 		group.FetchWait = a.opts.FetchWait
 	}
+	claims, err := a.openClaims()
+	if err != nil {
+		return err
+	}
 	a.processor, err = processor.New(processor.Options{
 		Config: group, Kafka: a.kafka, Catalogue: Catalogue(a.cfg),
 		Policy: Policy(a.cfg), Breaker: Breaker(a.cfg), Unit: unitConfig(a.cfg), Settle: settleConfig(a.cfg),
-		Sender: a.sender, Endpoints: a.table, Disable: a.disable, Log: a.log, Registry: a.registry,
+		Sender: a.sender, Endpoints: a.table, Claims: claims, Disable: a.disable, Log: a.log, Registry: a.registry,
 	})
 	return err
+}
+
+// openClaims opens what arbiters remember with: on disk where there is a directory.
+func (a *App) openClaims() (processor.Claims, error) {
+	if a.cfg.Claims.Directory == "" {
+		return new(claim.Memory), nil
+	}
+	store, err := claimstore.Open(claimstore.Options{
+		Config: claimsConfig(a.cfg), Window: a.cfg.Idempotency.Window, Log: a.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claims.directory: %w", err)
+	}
+	a.closers = append(a.closers, func() {
+		if err := store.Close(); err != nil {
+			a.log.Warn("claims on disk were not closed in order: more of them is read at the next start", obs.KeyError, err)
+		}
+	})
+	a.log.Info("claims on disk", obs.KeyPath, a.cfg.Claims.Directory, obs.KeyClaims, store.Stats().Held)
+	return store, nil
 }
 
 func (a *App) buildAPI() error {

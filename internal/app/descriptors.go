@@ -7,6 +7,7 @@ import (
 	"syscall"
 
 	"github.com/barnabas-webhooks/barnabas/internal/config"
+	"github.com/barnabas-webhooks/barnabas/processor/claimstore"
 )
 
 // spareDescriptors are for Kafka's connections, files, listeners and the runtime.
@@ -22,9 +23,12 @@ func checkDescriptors(c *config.Config) error {
 	}
 	// One connection for each request in flight, and as many idle ones at most.
 	needed := uint64(2*c.Limits.InFlight + c.API.MaxConcurrent + spareDescriptors)
+	if c.Claims.Directory != "" {
+		needed += claimstore.MaxFiles
+	}
 	if limit.Cur < needed {
-		return fmt.Errorf("descriptor limit is %d, limits.in_flight %d and api.max_concurrent %d need %d: raise it (ulimit -n, "+
-			"LimitNOFILE) or lower them", limit.Cur, c.Limits.InFlight, c.API.MaxConcurrent, needed)
+		return fmt.Errorf("descriptor limit is %d, limits.in_flight %d, api.max_concurrent %d and the files in claims.directory need %d: "+
+			"raise it (ulimit -n, LimitNOFILE) or lower them", limit.Cur, c.Limits.InFlight, c.API.MaxConcurrent, needed)
 	}
 	return nil
 }

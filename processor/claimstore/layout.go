@@ -152,6 +152,8 @@ func readHead(b []byte) (h head, err error) {
 }
 
 // folder is the name of a database's folder; all that begin with folderPrefix are ours.
-func folder(windowMillis int64) string { return fmt.Sprintf("%s%d-%d", folderPrefix, layout, windowMillis) }
+func folder(windowMillis int64) string {
+	return fmt.Sprintf("%s%d-%d", folderPrefix, layout, windowMillis)
+}
 
 const folderPrefix = "claims-"

@@ -43,7 +43,7 @@ func (s *Store) pebbleOptions(d *database, cache *pebble.Cache) *pebble.Options 
 		},
 	}
 	for i := range o.Levels {
-		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bitsPerKey) // on the last level too: most keys asked for are new
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(bitsPerKey)                                     // on the last level too: most keys asked for are new
 		o.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression } // hashes and random ids
 	}
 	for i := range o.TargetFileSizes {

@@ -102,7 +102,7 @@ func TestUnit_DropSettlesNothing(t *testing.T) {
 
 		// Whatever comes later is taken by nobody, and gives its memory back.
 		r.Memory.Charge(unit.Cost(&kgo.Record{}))
-		r.unit.Take(r.Catalogue.Events(), 1, []*kgo.Record{{}})
+		r.unit.Take(r.Catalogue.Events(), unit.Log{End: 1}, []*kgo.Record{{}})
 		r.unit.Begin(r.Catalogue.Events(), unit.Position{})
 		r.unit.Drain(time.Now())
 		r.unit.Drop(unit.ErrRevoked)
@@ -177,7 +177,7 @@ func TestUnit_ReadsNothingBeforeItIsRestored(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Empty(t, r.sender.seen())
 		require.Empty(t, r.journal.claims)
-		r.unit.Restore(unit.Restored{Arbiter: claim.NewArbiter(24 * time.Hour, claim.NewMemory())})
+		r.unit.Restore(unit.Restored{Arbiter: claim.NewArbiter(24*time.Hour, claim.NewMemory())})
 		<-r.unit.Started()
 		time.Sleep(time.Second)
 		r.idle()

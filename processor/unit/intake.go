@@ -37,11 +37,11 @@ func Cost(r *kgo.Record) int64 {
 }
 
 // take receives records, in log order, and reads them unless intake stands still.
-func (u *Unit) take(s *stream, end int64, records []*kgo.Record) {
+func (u *Unit) take(s *stream, log Log, records []*kgo.Record) {
 	for _, r := range records {
 		u.held += Cost(r)
 	}
-	u.follow(s, end, records)
+	u.follow(s, log, records)
 	s.unread = append(s.unread, records...)
 	if u.phase == running {
 		u.read(s, time.Now())
@@ -83,21 +83,6 @@ func (u *Unit) read(s *stream, now time.Time) {
 	if s.unread = s.unread[n:]; len(s.unread) == 0 {
 		s.unread = nil
 	}
-}
-
-// follow notes how far the log was read. Records that lie before that are read again,
-// and their tracker knows them as done; unless the log ends before it: then it was
-// made anew, or cut, and what it holds now has never been seen (C-129).
-func (u *Unit) follow(s *stream, end int64, records []*kgo.Record) {
-	if len(records) == 0 {
-		return
-	}
-	if first := records[0]; first.Offset < s.expected && end < s.expected {
-		u.Log.Error("the log was set back: it is read from where it goes on, whatever was committed",
-			obs.KeyTopic, s.topic, obs.KeyPartition, u.owner.Unit, obs.KeyOffset, first.Offset, obs.KeyFrom, s.expected)
-		s.anew, s.expected = first, 0
-	}
-	s.expected = max(s.expected, records[len(records)-1].Offset+1)
 }
 
 // release gives bytes back to the memory budget.

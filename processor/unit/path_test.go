@@ -353,7 +353,7 @@ func TestUnit_GoesOnFromWhatWasRestored(t *testing.T) {
 		r := newRig(t)
 		r.endpoint("ep")
 		r.endpoint("down")
-		arbiter := claim.NewArbiter(24 * time.Hour, claim.NewMemory())
+		arbiter := claim.NewArbiter(24*time.Hour, claim.NewMemory())
 		first := schemas.Event{EventType: "test.event", Payload: []byte(`{}`)}
 		require.NoError(t, arbiter.Restore(&schemas.Claim{
 			EndpointID: "ep", Key: "k", DeliveryID: "dlv_first", PayloadHash: schemas.ContentHash(&first)[:16],

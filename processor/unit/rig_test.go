@@ -68,14 +68,14 @@ func newRig(t *testing.T, options ...func(*rig)) *rig {
 	}
 	r.Metrics = metrics.New(r.registry, metrics.Gauges{
 		InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 }, Claims: new(claim.Memory).Stats,
-	})
+	}, r.Catalogue.Consumed()...)
 	return r
 }
 
 // start runs the unit from where the log's commits say.
 func (r *rig) start() *rig {
 	r.t.Helper()
-	r.startWith(unit.Restored{Arbiter: claim.NewArbiter(24 * time.Hour, claim.NewMemory()), Breakers: map[string]*schemas.BreakerTransition{}})
+	r.startWith(unit.Restored{Arbiter: claim.NewArbiter(24*time.Hour, claim.NewMemory()), Breakers: map[string]*schemas.BreakerTransition{}})
 	return r
 }
 
@@ -139,7 +139,8 @@ func (r *rig) end() {
 func (r *rig) closedLabels() {
 	r.t.Helper()
 	fresh := prometheus.NewRegistry()
-	metrics.New(fresh, metrics.Gauges{InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 }, Claims: new(claim.Memory).Stats})
+	metrics.New(fresh, metrics.Gauges{InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 }, Claims: new(claim.Memory).Stats},
+		r.Catalogue.Consumed()...)
 	count := func(reg *prometheus.Registry) map[string]int {
 		families, err := reg.Gather()
 		require.NoError(r.t, err)
@@ -551,7 +552,7 @@ func (l *memlog) deliver(topic string) {
 	for _, r := range batch {
 		l.rig.Memory.Charge(unit.Cost(r))
 	}
-	u.Take(topic, l.base[topic]+int64(len(l.records[topic])), batch)
+	u.Take(topic, unit.Log{Start: l.base[topic], End: l.base[topic] + int64(len(l.records[topic]))}, batch)
 }
 
 func (l *memlog) Pause(topic string, _ int32) {

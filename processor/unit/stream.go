@@ -24,10 +24,11 @@ type stream struct {
 	topic   string
 	kind    kind
 	tracker *tracker.Tracker // nil until the group's position is known
-	// expected is above every offset that was committed or handed over.
-	expected int64
-	anew     *kgo.Record // the first of a log that was set back; nil: none
-	waiting  waiting     // of a tier
+	// expected is above every offset that was committed or handed over; -1: there was none.
+	expected  int64
+	committed int64       // where the group stood when the unit began; -1: nowhere
+	anew      *kgo.Record // the first of a log that was set back; nil: none
+	waiting   waiting     // of a tier
 
 	// atLeast is how long every record of this tier waits: the cap of the next
 	// smaller one, since a longer wait never goes to a smaller tier than it needs.
@@ -47,6 +48,9 @@ func newStreams(c topics.Catalogue, p retry.Policy) []*stream {
 	for i := range c.Tiers {
 		streams = append(streams, &stream{topic: c.Tier(i), kind: tier, atLeast: p.TierFloor(i)})
 	}
+	for _, s := range streams {
+		s.expected = -1
+	}
 	return streams
 }
 
@@ -55,7 +59,7 @@ func (s *stream) begin(at Position) bool {
 	if s.tracker != nil {
 		return false
 	}
-	s.tracker, s.expected = tracker.New(at.Offset, at.Metadata), max(s.expected, at.Offset)
+	s.tracker, s.expected, s.committed = tracker.New(at.Offset, at.Metadata), max(s.expected, at.Offset), at.Offset
 	return true
 }
 

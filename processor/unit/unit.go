@@ -25,6 +25,7 @@ var (
 type Restored struct {
 	Arbiter  *claim.Arbiter
 	Breakers map[string]*schemas.BreakerTransition // the last of each endpoint
+	Logs     map[string]Log                        // by topic, of those that the unit consumes
 }
 
 // Position is where the group stands in one topic of the unit.
@@ -60,7 +61,7 @@ type Unit struct {
 	ready    lane.Ring[*endpointLane]
 	alarms   alarms
 	arbiter  *claim.Arbiter
-	filling  bool // a gap in the log of claims is being read
+	filling  bool                                  // a gap in the log of claims is being read
 	facts    map[string]*schemas.BreakerTransition // restored and not yet asked for
 	restored *Restored
 	begun    int   // streams whose position is known
@@ -125,9 +126,9 @@ func (u *Unit) Restore(r Restored) {
 }
 
 // Take hands over records that were fetched, in log order, and charged to the memory budget with Cost.
-// end is where the log ended when they were fetched: its high watermark.
-func (u *Unit) Take(topic string, end int64, records []*kgo.Record) {
-	taken := u.inbox.put(func() { u.take(u.streams[topic], end, records) })
+// log is what there was of it when they were fetched.
+func (u *Unit) Take(topic string, log Log, records []*kgo.Record) {
+	taken := u.inbox.put(func() { u.take(u.streams[topic], log, records) })
 	if !taken {
 		for _, r := range records {
 			u.Memory.Release(Cost(r))
@@ -210,6 +211,10 @@ func (u *Unit) start() {
 		if u.facts[id].State == "closed" {
 			delete(u.facts, id) // as good as unknown
 		}
+	}
+	now := time.Now()
+	for topic, log := range u.restored.Logs {
+		u.compare(u.streams[topic], log, now)
 	}
 	u.restored = nil
 	u.phase = running

@@ -151,6 +151,9 @@ func (u *unit) set(key, value []byte) error {
 func (u *unit) Close() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
+	if u.usable() == nil {
+		_ = u.saveHead() // for the counts in it; what else it says has been written
+	}
 	u.closed = true
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/barnabas-webhooks/barnabas/dlq"
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
-	"github.com/barnabas-webhooks/barnabas/processor/claim"
 	"github.com/barnabas-webhooks/barnabas/processor/lane"
 	"github.com/barnabas-webhooks/barnabas/processor/metrics"
 	"github.com/barnabas-webhooks/barnabas/retry"
@@ -70,7 +69,7 @@ func (u *Unit) readOn(now time.Time) {
 // presses on the stream.
 func (u *Unit) read(s *stream, now time.Time) {
 	n := 0
-	for ; n < len(s.unread) && s.pressed == nil; n++ {
+	for ; n < len(s.unread) && s.pressed == nil && u.phase == running; n++ {
 		r := s.unread[n]
 		if r == s.anew && !s.startOver() || s.tracker.Full() || !s.tracker.Fits(r.Offset) {
 			break
@@ -128,20 +127,7 @@ func (u *Unit) takeEvent(it *item, r *kgo.Record, now time.Time) {
 		u.join(it, now)
 		return
 	}
-	c := u.arbiter.Judge(claim.Question{
-		EndpointID: d.EndpointID, Key: d.IdempotencyKey, DeliveryID: d.ID,
-		ContentHash: schemas.ContentHash(&event), Offset: r.Offset, At: r.Timestamp,
-	})
-	u.Metrics.Events.WithLabelValues(string(c.Verdict)).Inc()
-	it.claiming = true
-	u.Journal.AppendClaim(u.owner.Unit, &c, func() {
-		u.inbox.put(func() { it.claiming = false })
-	})
-	if c.Verdict != schemas.VerdictFirst {
-		u.refuse(it, &c, now)
-		return
-	}
-	u.join(it, now)
+	u.judge(it, r, &event, now)
 }
 
 // takeWaiting reads a delivery of a tier and keeps it until it is due.

@@ -61,6 +61,7 @@ type Unit struct {
 	ready    [2]lane.Ring[*endpointLane] // by pace
 	alarms   alarms
 	arbiter  *claim.Arbiter
+	filling  bool                                  // a gap in the log of claims is being read
 	facts    map[string]*schemas.BreakerTransition // restored and not yet asked for
 	restored *Restored
 	begun    int   // streams whose position is known
@@ -116,10 +117,13 @@ func (u *Unit) Begin(topic string, at Position) {
 
 // Restore hands over what was read from the compacted topics.
 func (u *Unit) Restore(r Restored) {
-	u.inbox.put(func() {
+	taken := u.inbox.put(func() {
 		u.restored = &r
 		u.start()
 	})
+	if !taken {
+		_ = r.Arbiter.Close() // the next owner reads on from where it stood
+	}
 }
 
 // Take hands over records that were fetched, in log order, and charged to the memory budget with Cost.
@@ -198,6 +202,9 @@ func (u *Unit) Run() {
 		case running:
 			u.wake(now)
 			u.readOn(now)
+			if u.phase == ended { // its claims cannot be read
+				continue
+			}
 			u.dispatch(now)
 			u.makeRoom(now)
 			u.regulate(now)
@@ -258,6 +265,14 @@ func (u *Unit) end() {
 	u.cutOff(ErrRevoked) // the first cause given is the one that counts
 	for _, f := range u.inbox.close() {
 		f() // in this phase: records are released, questions are answered with nothing
+	}
+	if u.restored != nil {
+		u.arbiter = u.restored.Arbiter
+	}
+	if u.arbiter != nil {
+		if err := u.arbiter.Close(); err != nil && !errors.Is(err, claim.ErrClosed) {
+			u.Log.Warn("claims: the position is not saved, more of them is read by the next owner", obs.KeyUnit, u.owner.Unit, obs.KeyError, err)
+		}
 	}
 	u.releaseGranted()
 	u.Memory.Release(u.held)

@@ -32,11 +32,11 @@ type endpointLane struct {
 	resetAt time.Time
 
 	// pace is a moving average of the time between completions; backlog counts
-	// what was spilled and has not come back. Together they say when it is worth
-	// coming back.
+	// what was spilled and has not come back, by the class it will have then.
+	// Together they say when it is worth coming back.
 	pace    time.Duration
 	lastEnd time.Time
-	backlog int
+	backlog [lane.Retry + 1]int
 
 	arrived time.Time // when a delivery last joined
 	flooded time.Time // when the lane was last full
@@ -130,15 +130,15 @@ func (u *Unit) join(it *item, now time.Time) {
 	if !ok {
 		return
 	}
-	if isSpill(d.History.LastClass) && l.backlog > 0 {
-		l.backlog--
+	if isSpill(d.History.LastClass) && l.backlog[it.class] > 0 {
+		l.backlog[it.class]--
 	}
 	if state, until := l.breaker.Peek(now); state == breaker.Open && until.After(now) {
 		u.holdFor(it, until, metrics.HoldBreaker, now)
 		return
 	}
-	if l.queue.Len() >= u.LaneEntries || int64(l.queue.Bytes()) >= u.LaneBytes {
-		u.spill(l, it, l.queue.Len(), metrics.HoldLaneFull, now)
+	if u.crowded(l, it.class) {
+		u.spill(l, it, l.queue.LenOf(it.class), metrics.HoldLaneFull, now)
 		return
 	}
 	l.arrived = now
@@ -146,6 +146,14 @@ func (u *Unit) join(it *item, now time.Time) {
 	u.ready.Add(l)
 	u.alarms.set(l, now.Add(u.LaneAge))
 	u.press(it.stream, l, now)
+}
+
+// crowded says that a lane has no room for one more of a class. There is always
+// room for one: a lane that is flooded by one class must not keep the others from
+// ever having their turn.
+func (u *Unit) crowded(l *endpointLane, class lane.Class) bool {
+	full := l.queue.Len() >= u.LaneEntries || int64(l.queue.Bytes()) >= u.LaneBytes
+	return full && l.queue.LenOf(class) > 0
 }
 
 // admissible finds the lane of a delivery whose endpoint exists and is on, and

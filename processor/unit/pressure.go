@@ -87,10 +87,12 @@ func (u *Unit) halfTime(l *endpointLane) time.Duration {
 
 // spill sends a delivery round through a tier, to come back when the lane will
 // have worked off what is in front of it: what is in flight, what was spilled
-// before, and so many that are queued. A lane that spills for age may be all but empty.
+// before and comes back in the same class, and so many that are queued. A lane that
+// spills for age may be all but empty.
 func (u *Unit) spill(l *endpointLane, it *item, queued int, reason string, now time.Time) {
-	l.backlog++
-	ahead := queued + l.inFlight + l.backlog
+	class := classOf(it.delivery)
+	l.backlog[class]++
+	ahead := queued + l.inFlight + l.backlog[class]
 	u.hold(it, now, max(time.Second, time.Duration(ahead)*u.interval(l)), reason, now)
 }
 
@@ -112,7 +114,7 @@ func isSpill(reason string) bool {
 // no record stays unsettled behind a slow endpoint.
 func (u *Unit) spillAged(l *endpointLane, now time.Time) {
 	u.relieve(l, now)
-	for _, class := range []lane.Class{lane.Live, lane.Retry, lane.Replay} {
+	for class := lane.Live; class <= lane.Retry; class++ {
 		for l.queue.AgeOf(class, now) >= u.LaneAge {
 			it, _ := l.queue.PopOf(class)
 			u.spill(l, it, 0, metrics.HoldLaneAge, now) // it was at the head

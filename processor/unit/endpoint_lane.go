@@ -63,6 +63,7 @@ func (u *Unit) laneOf(id string) *endpointLane {
 		u.Metrics.BreakersOpen.Inc()
 	}
 	u.lanes[id] = l
+	u.mostLanes = max(u.mostLanes, len(u.lanes))
 	return l
 }
 

@@ -28,6 +28,10 @@ KAFKA_PKG ?= ./internal/testkit/realkafka/... ./test/e2e/...
 CHAOS_KILLS ?= 100
 CHAOS_SEED ?= 0
 CHAOS_FLAGS ?=
+# What waits in make memory, and more flags: -json, -keep, -endpoints 100000, -set limits.memory=64MiB.
+MEMORY_EVENTS ?= 2000000
+MEMORY_SIZE ?= 10240
+MEMORY_FLAGS ?=
 
 .PHONY: help
 help: ## List the targets
@@ -72,6 +76,11 @@ test-containers: with-kafka ## The same through testcontainers; as root on Debia
 chaos: build ## Kills and freezes workers and the broker under load on Apache Kafka, and counts (CHAOS_KILLS=100: a quarter of an hour)
 	$(GO) build -o $(BIN)/chaos ./test/chaos/cmd/chaos
 	$(BIN)/chaos -binary $(BIN)/barnabas -kills $(CHAOS_KILLS) -seed $(CHAOS_SEED) $(CHAOS_FLAGS)
+
+.PHONY: memory
+memory: build ## The memory of one process with MEMORY_EVENTS=2000000 of MEMORY_SIZE=10240 bytes waiting on Apache Kafka, every endpoint dead
+	$(GO) build -o $(BIN)/memory ./test/memory/cmd/memory
+	$(BIN)/memory -binary $(BIN)/barnabas -events $(MEMORY_EVENTS) -size $(MEMORY_SIZE) $(MEMORY_FLAGS)
 
 .PHONY: with-kafka
 with-kafka:

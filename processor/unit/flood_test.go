@@ -36,9 +36,9 @@ func TestUnit_AFloodedLaneServesItsRetries(t *testing.T) {
 					require.NoError(t, err)
 					r.log.append(record(r.Catalogue.Replay(), "ep", value))
 				}
-				// All shares of a round, and as long again for those that are away when theirs comes.
+				// For each a round, and as long again since it may be away when its turn comes.
 				const round = 25
-				last := due.Add(2*retries*round*takesFor + retries*r.LaneAge)
+				last := due.Add(retries * (2*round*takesFor + r.LaneAge))
 				served := func() (n int) {
 					for _, p := range r.sender.seen("ep") {
 						if len(p.ID) > 9 && p.ID[:9] == "dlv_retry" {

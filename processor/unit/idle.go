@@ -26,13 +26,13 @@ func (u *Unit) sweep(now time.Time) {
 // idle says that a lane is as good as a new one: nothing is in it or under way,
 // nothing limits it, and its breaker would not be told from a new one.
 //
-// Estimates are lost: its pace, which the next press finds out again, and how much
+// Estimates are lost: its pace, which the next press and the next request find out again, and how much
 // was spilled and is still away, some of which would have come back by now if it
 // were much. So is which resets of the breaker have been heeded: heeding one again
 // does nothing to a breaker that is closed.
 func (u *Unit) idle(l *endpointLane, now time.Time) bool {
 	switch {
-	case l.queue.Len() > 0, l.inFlight > 0, l.presses != nil, u.ready.Has(l), !l.alarm.IsZero():
+	case l.queue.Len() > 0, l.inFlight > 0, l.presses != nil, u.ready[l.slots].Has(l), !l.alarm.IsZero():
 		return false // at work, or about to be
 	case now.Sub(l.arrived) < recently, now.Sub(l.flooded) < recently:
 		return false // it is asked whether it is a neighbour

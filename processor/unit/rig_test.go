@@ -69,7 +69,7 @@ func newRig(t *testing.T, options ...func(*rig)) *rig {
 	}
 	r.Metrics = metrics.New(r.registry, metrics.Gauges{
 		InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 },
-	})
+	}, r.Catalogue.Consumed()...)
 	return r
 }
 
@@ -140,7 +140,8 @@ func (r *rig) end() {
 func (r *rig) closedLabels() {
 	r.t.Helper()
 	fresh := prometheus.NewRegistry()
-	metrics.New(fresh, metrics.Gauges{InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 }})
+	metrics.New(fresh, metrics.Gauges{InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 }},
+		r.Catalogue.Consumed()...)
 	count := func(reg *prometheus.Registry) map[string]int {
 		families, err := reg.Gather()
 		require.NoError(r.t, err)
@@ -455,7 +456,7 @@ func (s *settler) Want(src settle.Source) {
 			return
 		}
 		reply := make(chan *settle.Batch, 1)
-		if !src.Seal(tag, reply) {
+		if !src.Seal(tag, 16<<20, reply) {
 			return
 		}
 		b := <-reply
@@ -548,7 +549,7 @@ func (l *memlog) deliver(topic string) {
 	for _, r := range batch {
 		l.rig.Memory.Charge(unit.Cost(r))
 	}
-	u.Take(topic, l.base[topic]+int64(len(l.records[topic])), batch)
+	u.Take(topic, unit.Log{Start: l.base[topic], End: l.base[topic] + int64(len(l.records[topic]))}, batch)
 }
 
 func (l *memlog) Pause(topic string, _ int32) {

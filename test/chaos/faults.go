@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 
 	"github.com/barnabas-webhooks/barnabas/internal/testkit/realkafka"
+	"github.com/barnabas-webhooks/barnabas/test/process"
 )
 
 // faultKind is one thing that is done to the installation.
@@ -174,12 +175,12 @@ func (m *mayhem) killOne(ctx context.Context, of []*member) error {
 		return m.killOne(ctx, of)
 	}
 	at := time.Now()
-	if err := p.kill(); err != nil {
+	if err := p.Kill(); err != nil {
 		return err
 	}
 	if victim.role == "processor" {
 		m.did(killWorker, " %s", victim.name)
-		m.cut(Cut{Kind: CutKill, PID: p.pid, From: at, To: at})
+		m.cut(Cut{Kind: CutKill, PID: p.PID, From: at, To: at})
 	} else {
 		m.did(killAPI, " %s", victim.name)
 	}
@@ -192,7 +193,7 @@ func (m *mayhem) killOne(ctx context.Context, of []*member) error {
 }
 
 // pick takes a running one; it is marked as taken down.
-func (m *mayhem) pick(of []*member) (*member, *process) {
+func (m *mayhem) pick(of []*member) (*member, *process.Process) {
 	for _, i := range m.rnd.Perm(len(of)) {
 		if p, ok := of[i].take(); ok {
 			return of[i], p
@@ -234,7 +235,7 @@ func (m *mayhem) freezeOne(ctx context.Context) error {
 	m.repair(func() error {
 		pause(ctx, length)
 		err := victim.thaw()
-		m.cut(Cut{Kind: CutFreeze, PID: p.pid, From: from, To: time.Now()})
+		m.cut(Cut{Kind: CutFreeze, PID: p.PID, From: from, To: time.Now()})
 		return err
 	})
 	return nil

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/barnabas-webhooks/barnabas/test/process"
 )
 
 // member is one place in the fleet: a process, and the one that takes its place when it has ended.
@@ -20,7 +22,7 @@ type member struct {
 	ready string // URL
 
 	mu      sync.Mutex // guards what follows
-	current *process
+	current *process.Process
 	frozen  bool
 	down    bool // it was ended on purpose and is started again by whoever ended it
 }
@@ -33,8 +35,8 @@ type fleet struct {
 	apis    []*member
 	http    *http.Client
 
-	mu     sync.Mutex // guards what follows
-	boots  []*process // every worker that ever ran
+	mu     sync.Mutex         // guards what follows
+	boots  []*process.Process // every worker that ever ran
 	starts int
 	broken []string // what processes did that they should not
 }
@@ -46,7 +48,7 @@ func newFleet(s *site, binary string, workers, apis int) (*fleet, error) {
 	}
 	taken := map[int]bool{}
 	place := func(name, role string) (*member, error) {
-		addr, err := freeAddr(taken)
+		addr, err := process.FreeAddr(taken)
 		if err != nil {
 			return nil, err
 		}
@@ -64,7 +66,7 @@ func newFleet(s *site, binary string, workers, apis int) (*fleet, error) {
 		if err != nil {
 			return nil, err
 		}
-		if m.api, err = freeAddr(taken); err != nil {
+		if m.api, err = process.FreeAddr(taken); err != nil {
 			return nil, err
 		}
 		f.apis = append(f.apis, m)
@@ -87,7 +89,7 @@ func (f *fleet) start(m *member) error {
 	f.starts++
 	log := filepath.Join(f.site.dir, fmt.Sprintf("%s.%03d.log", m.name, f.starts))
 	f.mu.Unlock()
-	p, err := startProcess(m.name, f.binary, log, args...)
+	p, err := process.Start(m.name, f.binary, log, args...)
 	if err != nil {
 		return err
 	}
@@ -104,10 +106,10 @@ func (f *fleet) start(m *member) error {
 }
 
 // watch notes a process that ends by itself. It is not started again: a run that has one shows nothing else.
-func (f *fleet) watch(p *process) {
-	<-p.done
-	if !p.wanted.Load() {
-		f.breaks("%s (pid %d) ended by itself with exit code %d, see %s", p.name, p.pid, p.code, p.log)
+func (f *fleet) watch(p *process.Process) {
+	<-p.Done
+	if !p.Wanted.Load() {
+		f.breaks("%s (pid %d) ended by itself with exit code %d, see %s", p.Name, p.PID, p.Code, p.Log)
 	}
 }
 
@@ -121,37 +123,37 @@ func (f *fleet) breaks(format string, args ...any) {
 func (m *member) running() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.current != nil && !m.frozen && !m.down && m.current.running()
+	return m.current != nil && !m.frozen && !m.down && m.current.Running()
 }
 
 // take marks a running member as ended on purpose.
-func (m *member) take() (*process, bool) {
+func (m *member) take() (*process.Process, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.current == nil || m.frozen || m.down || !m.current.running() {
+	if m.current == nil || m.frozen || m.down || !m.current.Running() {
 		return nil, false
 	}
 	m.down = true
-	m.current.wanted.Store(true)
+	m.current.Wanted.Store(true)
 	return m.current, true
 }
 
 // freeze stops a process where it stands; thaw lets it go on.
-func (m *member) freeze() (*process, error) {
+func (m *member) freeze() (*process.Process, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.current == nil || m.frozen || m.down {
 		return nil, nil
 	}
 	m.frozen = true
-	return m.current, m.current.signal(syscall.SIGSTOP)
+	return m.current, m.current.Signal(syscall.SIGSTOP)
 }
 
 func (m *member) thaw() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.frozen = false
-	return m.current.signal(syscall.SIGCONT)
+	return m.current.Signal(syscall.SIGCONT)
 }
 
 // awaitReady waits until the members say that they are ready.
@@ -188,8 +190,8 @@ func (f *fleet) terminate(m *member) {
 		f.breaks("%s was to be stopped and does not run", m.name)
 		return
 	}
-	if code, err := p.terminate(); err != nil || code != 0 {
-		f.breaks("%s (pid %d) ended by SIGTERM with exit code %d: %v", p.name, p.pid, code, err)
+	if code, err := p.Terminate(); err != nil || code != 0 {
+		f.breaks("%s (pid %d) ended by SIGTERM with exit code %d: %v", p.Name, p.PID, code, err)
 	}
 }
 
@@ -213,8 +215,8 @@ func (f *fleet) killAll() error {
 		p := m.current
 		m.mu.Unlock()
 		if p != nil {
-			p.wanted.Store(true)
-			errs = append(errs, p.kill())
+			p.Wanted.Store(true)
+			errs = append(errs, p.Kill())
 		}
 	}
 	return errors.Join(errs...)

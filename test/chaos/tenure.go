@@ -26,14 +26,14 @@ func (f *fleet) tenures() (all []Tenure, losses []Cut, err error) {
 	boots := slices.Clone(f.boots)
 	f.mu.Unlock()
 	for _, p := range boots {
-		log, err := os.Open(p.log)
+		log, err := os.Open(p.Log)
 		if err != nil {
-			return nil, nil, fmt.Errorf("read the log of %s: %w", p.name, err)
+			return nil, nil, fmt.Errorf("read the log of %s: %w", p.Name, err)
 		}
-		t, l, err := ReadTenures(log, p.pid, p.ended)
+		t, l, err := ReadTenures(log, p.PID, p.Ended)
 		_ = log.Close()
 		if err != nil {
-			return nil, nil, fmt.Errorf("read %s: %w", p.log, err)
+			return nil, nil, fmt.Errorf("read %s: %w", p.Log, err)
 		}
 		all, losses = append(all, t...), append(losses, l...)
 	}

@@ -143,7 +143,7 @@ func (u *Unit) takeWaiting(it *item, r *kgo.Record, now time.Time) {
 	if latest := r.Timestamp.Add(max(u.Policy.MaxRetryAfter, u.Policy.Lifetime)); d.DueAt.After(latest) {
 		d.DueAt = latest
 	}
-	it.delivery, it.class = &d, lane.Retry
+	it.delivery, it.class = &d, classOf(&d)
 	if !d.DueAt.After(now) {
 		u.Metrics.LateSeconds.Observe(now.Sub(d.DueAt).Seconds())
 		u.join(it, now)
@@ -165,6 +165,18 @@ func (u *Unit) overflow(s *stream, now time.Time) {
 	for _, late := range s.waiting.latest() {
 		u.postpone(late, retry.Decision{Kind: retry.Hold, Due: late.delivery.DueAt, Reason: metrics.HoldOverflow}, now)
 	}
+}
+
+// classOf is what a delivery is that comes from a tier: a retry if an attempt of this
+// run has failed, else what was only held, be it of a replay or not.
+func classOf(d *schemas.Delivery) lane.Class {
+	switch {
+	case d.Attempts > 0:
+		return lane.Retry
+	case d.Replays > 0:
+		return lane.Replay
+	}
+	return lane.Held
 }
 
 // takeReplayed reads a dead letter that an operator re-fed.

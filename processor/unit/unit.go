@@ -75,6 +75,9 @@ type Unit struct {
 	settling settling
 	open     int // breakers that are not closed
 
+	sweptAt   time.Time // when the lanes were last looked through for idle ones
+	mostLanes int       // that the map of lanes has held since it was made
+
 	lookedAt      time.Time // when the lanes were last looked through for neighbours
 	hasNeighbours bool      // what was found
 
@@ -208,6 +211,7 @@ func (u *Unit) Run() {
 			u.dispatch(now)
 			u.makeRoom(now)
 			u.regulate(now)
+			u.sweep(now)
 			u.want()
 		case draining:
 			u.want()
@@ -297,6 +301,9 @@ func (u *Unit) untilNext(now time.Time) time.Duration {
 			earlier(s.next(now))
 		}
 		earlier(u.alarms.next())
+		if len(u.lanes) > 0 {
+			earlier(u.sweptAt.Add(sweepEvery))
+		}
 	case restoring, ended:
 	}
 	return max(next.Sub(now), 0)

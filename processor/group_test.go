@@ -245,7 +245,7 @@ func TestProcessor_FourStartAtOnceAndAreRolled(t *testing.T) {
 				require.NoError(t, p.Ready(), name)
 			}
 			for _, reg := range w.regs[len(w.regs)-len(running):] {
-				require.Equal(t, share, int(gauge(t, reg, "barnabas_units_owned")))
+				require.Equal(t, share, int(metric(t, reg, "barnabas_units_owned", "")))
 			}
 		}
 		settled(2)

@@ -19,6 +19,8 @@ const (
 	// pollFull is the same while the memory budget is used up: how soon it is seen
 	// that there is room again.
 	pollFull = 50 * time.Millisecond
+	// roomEvery is how often units are asked to make room while the memory budget is used up.
+	roomEvery = 500 * time.Millisecond
 	// pollRecords bounds one poll, so that memory is charged in steps.
 	pollRecords = 5000
 )
@@ -28,7 +30,7 @@ const (
 func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 	consumed := p.opts.Catalogue.Consumed()
 	t := newTrouble()
-	full := false
+	full, asked := false, time.Time{}
 	for ctx.Err() == nil {
 		wait := pollFor
 		switch now := p.memory.Full(); {
@@ -41,6 +43,12 @@ func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 		}
 		if full {
 			wait = pollFull
+			if time.Since(asked) > roomEvery {
+				asked = time.Now()
+				for _, u := range p.ownership.all() {
+					u.MakeRoom()
+				}
+			}
 		}
 		p.retry(group, t, time.Now())
 		if next := t.next(); !next.IsZero() {

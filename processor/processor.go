@@ -111,7 +111,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		NewClient: func(transactionalID string) (*kgo.Client, error) {
 			return p.client(
 				kgo.TransactionalID(transactionalID), kgo.TransactionTimeout(p.opts.Settle.TransactionTimeout),
-				kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
+				kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.BrokerMaxWriteBytes(writeBytes),
 				kgo.RecordDeliveryTimeout(p.opts.Settle.TransactionTimeout), kgo.UnknownTopicRetries(1),
 			)
 		},
@@ -182,11 +182,19 @@ func (p *Processor) group() (*kgo.Client, error) {
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		// A new group, and one whose offsets retention has overtaken, starts at what there is: nothing is skipped.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.MaxDecompressBatchBytes(maxBatch), kgo.FetchMaxWait(p.opts.FetchWait), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(1<<20),
+		kgo.MaxDecompressBatchBytes(maxBatch), kgo.FetchMaxWait(p.opts.FetchWait),
+		kgo.FetchMaxBytes(fetchBytes(p.opts.MaxMemory)), kgo.FetchMaxPartitionBytes(1<<20),
 		kgo.OnPartitionsAssigned(o.assigned), kgo.OnPartitionsRevoked(o.revoked), kgo.OnPartitionsLost(o.lost),
 		kgo.OnOffsetsFetched(o.fetched), kgo.OnPartitionsCallbackBlocked(p.rebalanceBlocked),
 	)
 }
+
+// fetchBytes bounds one fetch from one broker. What was fetched and not polled yet is not charged to the memory budget,
+// one such fetch for each broker; and it is compressed, as it comes.
+func fetchBytes(memory int64) int32 { return int32(min(max(memory/32, 1<<20), 16<<20)) }
+
+// writeBytes bounds one produce request of the settler. The client keeps the buffers that requests are made in.
+const writeBytes = 4 << 20
 
 // topicIDs looks up the ids of the consumed topics: offset commits name them by id as well. It waits for a
 // cluster that cannot be asked until ctx ends; a topic that is not there is an error.

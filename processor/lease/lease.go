@@ -100,20 +100,8 @@ func (l *Lease) Run(ctx context.Context) {
 			return
 		case <-l.wanted:
 		}
-		lapsed := l.word.Load()
-		if lapsed != nil {
-			l.log.Warn("nothing was heard of the group for longer than its session: no attempt is started until it confirms this member",
-				obs.KeyDuration, l.now().Since(*lapsed))
-		}
-		for !l.renew(ctx) {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(askAgain):
-			}
-		}
-		if lapsed != nil {
-			l.log.Info("the group has confirmed this member")
+		if !l.held(l.now()) && !l.renew(ctx) && !l.insist(ctx) {
+			return
 		}
 		l.mu.Lock()
 		waiting := l.waiting
@@ -125,6 +113,31 @@ func (l *Lease) Run(ctx context.Context) {
 	}
 }
 
+// insist asks until the group has confirmed, or ctx ends: then it is false.
+func (l *Lease) insist(ctx context.Context) bool {
+	lapsed := l.word.Load()
+	if lapsed != nil {
+		l.log.Warn("nothing was heard of the group for longer than its session, and it does not confirm this member: no attempt is started until it does",
+			obs.KeyDuration, l.now().Since(*lapsed))
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(askAgain):
+		}
+		if l.renew(ctx) {
+			break
+		}
+	}
+	if lapsed != nil {
+		l.log.Info("the group has confirmed this member")
+	}
+	return true
+}
+
+// renew asks once. That the group was silent is no sign of trouble by itself: it is
+// while a rebalance waits for a member that has died.
 func (l *Lease) renew(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, l.term)
 	defer cancel()

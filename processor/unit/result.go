@@ -22,7 +22,10 @@ func (u *Unit) finished(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket
 		return
 	}
 	now := time.Now()
-	u.ready.Add(l)
+	if !res.Local && res.Class != retry.Cancelled {
+		l.slots = paceOf(res.Duration)
+	}
+	u.lineUp(l)
 	if res.Stale || res.Local { // says nothing of the endpoint's health
 		l.breaker.Forget(ticket)
 	} else {

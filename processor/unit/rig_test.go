@@ -456,7 +456,7 @@ func (s *settler) Want(src settle.Source) {
 			return
 		}
 		reply := make(chan *settle.Batch, 1)
-		if !src.Seal(tag, reply) {
+		if !src.Seal(tag, 16<<20, reply) {
 			return
 		}
 		b := <-reply

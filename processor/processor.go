@@ -214,7 +214,7 @@ func (p *Processor) topicIDs(ctx context.Context, admin *kadm.Client) (map[strin
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		details, err := admin.ListTopics(ctx, p.opts.Catalogue.Consumed()...)
 		if err == nil {
-			err = details.Error()
+			err = missing(details)
 		}
 		if err == nil {
 			ids := map[string][16]byte{}
@@ -234,4 +234,15 @@ func (p *Processor) topicIDs(ctx context.Context, admin *kadm.Client) (map[strin
 		case <-time.After(wait):
 		}
 	}
+}
+
+// missing joins what is wrong with topics, each with its name.
+func missing(details kadm.TopicDetails) error {
+	var errs []error
+	for _, d := range details.Sorted() {
+		if d.Err != nil {
+			errs = append(errs, fmt.Errorf("topic %s: %w", d.Topic, d.Err))
+		}
+	}
+	return errors.Join(errs...)
 }

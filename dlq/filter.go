@@ -75,7 +75,7 @@ func (f Filter) Validate() error {
 func Reasons() []string {
 	out := []string{
 		schemas.ReasonUndecodable, schemas.ReasonUnknownEndpoint, schemas.ReasonEndpointDeleted,
-		schemas.ReasonDisabled, schemas.ReasonExpired, schemas.ReasonTooLarge,
+		schemas.ReasonDisabled, schemas.ReasonExpired, schemas.ReasonTooLarge, schemas.ReasonRemoved,
 	}
 	for _, c := range retry.Classes() {
 		if c != retry.OK {

@@ -6,7 +6,7 @@ import (
 
 // Refusal reasons of a replay beside the schemas.Reason constants that it
 // shares with dead letters (unknown_endpoint, endpoint_deleted,
-// endpoint_disabled, undecodable, too_large).
+// endpoint_disabled, undecodable, too_large, removed).
 const (
 	RefusedUnreadable     = "unreadable"      // the dlq record itself cannot be decoded
 	RefusedIncomplete     = "incomplete"      // it has no delivery id or endpoint id, or one that is not valid
@@ -118,8 +118,8 @@ func refusal(l *Letter, endpoints Endpoints) string {
 	switch {
 	case l.Err != nil:
 		return RefusedUnreadable
-	case l.Reason == schemas.ReasonTooLarge:
-		return schemas.ReasonTooLarge
+	case l.Reason == schemas.ReasonTooLarge, l.Reason == schemas.ReasonRemoved:
+		return l.Reason
 	case Undecodable(&l.DeadLetter):
 		return schemas.ReasonUndecodable
 	case l.Delivery.ID == "" || l.Delivery.EndpointID == "":

@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/barnabas-webhooks/barnabas/internal/obs"
+	"github.com/barnabas-webhooks/barnabas/processor/lease"
 	"github.com/barnabas-webhooks/barnabas/processor/unit"
 )
 
@@ -22,15 +23,13 @@ const (
 	roomEvery = 500 * time.Millisecond
 	// pollRecords bounds one poll, so that memory is charged in steps.
 	pollRecords = 5000
-	// quietErrors is how long a fetch error that goes on is not logged again.
-	quietErrors = 30 * time.Second
 )
 
 // poll fetches records and hands them to their units until ctx ends. Intake
 // stands still while the memory budget is used up; the polling does not.
 func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 	consumed := p.opts.Catalogue.Consumed()
-	logged := map[string]time.Time{}
+	t := newTrouble()
 	full, asked := false, time.Time{}
 	for ctx.Err() == nil {
 		wait := pollFor
@@ -51,6 +50,10 @@ func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 				}
 			}
 		}
+		p.retry(group, t, time.Now())
+		if next := t.next(); !next.IsZero() {
+			wait = min(wait, max(time.Until(next), time.Millisecond))
+		}
 		short, cancel := context.WithTimeout(ctx, wait)
 		p.interrupt.Store(&cancel)
 		if p.ownership.expelled.Swap(false) { // asked for once it can be interrupted: no expulsion is missed
@@ -63,20 +66,27 @@ func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 			return errors.New("processor: the group's client was closed")
 		}
 		fetches.EachPartition(func(f kgo.FetchTopicPartition) { //nolint:contextcheck // reading an event waits for nothing
-			p.handOver(f.Topic, f.Partition, f.HighWatermark, f.Records)
+			if f.Err == nil {
+				t.fetched(place{f.Topic, f.Partition})
+			}
+			p.handOver(f.Topic, f.Partition, unit.Log{Start: f.LogStartOffset, End: f.HighWatermark}, f.Records)
 		})
+		fetches.EachError(func(topic string, partition int32, err error) { p.failed(ctx, group, t, place{topic, partition}, err) })
+		p.bury(group, t)       //nolint:contextcheck // reading an event waits for nothing
 		group.AllowRebalance() // after every poll, the empty and the failed ones too
-		fetches.EachError(func(topic string, partition int32, err error) {
-			if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-				return
-			}
-			if key := topic + err.Error(); time.Since(logged[key]) > quietErrors {
-				logged[key] = time.Now()
-				p.opts.Log.Warn("fetch failed, it goes on", obs.KeyTopic, topic, obs.KeyPartition, partition, obs.KeyError, err)
-			}
-		})
 	}
 	return nil
+}
+
+// heartbeats tells the lease of the answers to the group client's heartbeats.
+type heartbeats struct{ lease *lease.Lease }
+
+var _ kgo.HookBrokerE2E = heartbeats{}
+
+func (h heartbeats) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
+	if key == int16(kmsg.Heartbeat) && e2e.Err() == nil {
+		h.lease.Heard(e2e.DurationE2E())
+	}
 }
 
 // errExpelled ends the polling of a member that must join the group anew.
@@ -93,7 +103,7 @@ func (p *Processor) wake() {
 }
 
 // handOver charges records to the memory budget and gives them to their unit.
-func (p *Processor) handOver(topic string, partition int32, end int64, records []*kgo.Record) {
+func (p *Processor) handOver(topic string, partition int32, log unit.Log, records []*kgo.Record) {
 	if len(records) == 0 {
 		return
 	}
@@ -106,5 +116,5 @@ func (p *Processor) handOver(topic string, partition int32, end int64, records [
 		cost += unit.Cost(r)
 	}
 	p.memory.Charge(cost)
-	u.Take(topic, end, records)
+	u.Take(topic, log, records)
 }

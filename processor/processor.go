@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -63,13 +64,13 @@ func New(o Options) (*Processor, error) {
 	m := metrics.New(o.Registry, metrics.Gauges{
 		InFlight:    func() float64 { return float64(inFlight.Used()) },
 		MemoryBytes: func() float64 { return float64(memory.Used()) },
-	})
+	}, o.Catalogue.Consumed()...)
 	p := &Processor{opts: o, memory: memory, metrics: m}
 	p.ownership = newOwnership(&unit.Shared{
 		Config: o.Unit, Catalogue: o.Catalogue, Policy: o.Policy, Breaker: o.Breaker,
 		Sender: o.Sender, Endpoints: o.Endpoints, Disable: o.Disable,
 		InFlight: inFlight, Rate: caps.NewRate(o.Rate), Memory: memory, Rand: rand.Float64, Log: o.Log, Metrics: m,
-	}, o.DrainTimeout, p.wake)
+	}, o.Config, p.wake)
 	return p, nil
 }
 
@@ -79,6 +80,8 @@ func (p *Processor) Ready() error { return p.ownership.ready() }
 // Run works until ctx ends, then stops in order: it fetches no more, lets its
 // units drain, settles, leaves the group.
 func (p *Processor) Run(ctx context.Context) error {
+	var leasing sync.WaitGroup
+	defer leasing.Wait()
 	// What settles and writes outlives ctx until the drain is over.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -120,6 +123,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		},
 		Admin: kadm.NewClient(admin), Catalogue: p.opts.Catalogue, Window: p.opts.Window, Log: p.opts.Log,
 	})
+	leasing.Go(func() { p.ownership.lease.Run(life) })
 	settled := make(chan error, 1)
 	settling, stopSettling := context.WithCancel(life)
 	defer stopSettling()
@@ -173,12 +177,13 @@ func (p *Processor) group() (*kgo.Client, error) {
 	return p.client(
 		kgo.ConsumerGroup(p.opts.Group), kgo.ConsumeTopics(p.opts.Catalogue.Consumed()...), kgo.Balancers(balance.Balancer{}),
 		kgo.SessionTimeout(p.opts.SessionTimeout), kgo.RebalanceTimeout(p.opts.RebalanceTimeout),
-		kgo.HeartbeatInterval(p.opts.Heartbeat),
+		kgo.HeartbeatInterval(p.opts.Heartbeat), kgo.WithHooks(heartbeats{o.lease}),
 		kgo.BlockRebalanceOnPoll(), kgo.DisableAutoCommit(), // offsets are read stable: franz-go always does
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		// A new group, and one whose offsets retention has overtaken, starts at what there is: nothing is skipped.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchMaxWait(p.opts.FetchWait), kgo.FetchMaxBytes(fetchBytes(p.opts.MaxMemory)), kgo.FetchMaxPartitionBytes(1<<20),
+		kgo.MaxDecompressBatchBytes(maxBatch), kgo.FetchMaxWait(p.opts.FetchWait),
+		kgo.FetchMaxBytes(fetchBytes(p.opts.MaxMemory)), kgo.FetchMaxPartitionBytes(1<<20),
 		kgo.OnPartitionsAssigned(o.assigned), kgo.OnPartitionsRevoked(o.revoked), kgo.OnPartitionsLost(o.lost),
 		kgo.OnOffsetsFetched(o.fetched), kgo.OnPartitionsCallbackBlocked(p.rebalanceBlocked),
 	)

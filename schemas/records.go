@@ -212,4 +212,5 @@ const (
 	ReasonDisabled        = "endpoint_disabled"
 	ReasonExpired         = "expired" // the lifetime ended, whatever the attempts
 	ReasonTooLarge        = "too_large"
+	ReasonRemoved         = "removed" // records that were gone from the log before they were read; it has no content
 )

@@ -41,6 +41,8 @@ type Options struct {
 	FetchWait time.Duration
 	// Kafka is added to the options of every Kafka client.
 	Kafka []kgo.Opt
+	// Registry is where metrics are registered; nil: one of the process's own, with the runtime's beside them.
+	Registry *prometheus.Registry
 }
 
 // App is one process: the roles that its configuration names.
@@ -69,7 +71,10 @@ func New(cfg *config.Config, o Options) (_ *App, err error) {
 	if o.Listen == nil {
 		o.Listen = net.Listen
 	}
-	a := &App{cfg: cfg, opts: o, log: o.Log, registry: obs.NewRegistry(obs.ReadBuild(o.Version)), ready: &obs.Readiness{}}
+	if o.Registry == nil {
+		o.Registry = obs.NewRegistry(obs.ReadBuild(o.Version))
+	}
+	a := &App{cfg: cfg, opts: o, log: o.Log, registry: o.Registry, ready: &obs.Readiness{}}
 	defer func() {
 		if err != nil {
 			a.close()

@@ -23,6 +23,8 @@ type Metrics struct {
 	Holds           *prometheus.CounterVec // by reason
 	DeadLetters     *prometheus.CounterVec // by reason
 	Rerouted        prometheus.Counter
+	RetryAfterCut   prometheus.Counter
+	LogGapRecords   *prometheus.CounterVec // by topic and kind of gap
 	BreakersOpen    prometheus.Gauge
 	BreakerChanges  *prometheus.CounterVec // by new state
 	InFlight        prometheus.GaugeFunc
@@ -38,6 +40,12 @@ type Metrics struct {
 const (
 	Unkeyed     = "unkeyed"
 	Undecodable = "undecodable"
+)
+
+// Kinds of gaps between the committed position and the log.
+const (
+	GapRemoved = "removed"  // the log begins behind the position: what lay between is lost
+	GapSetBack = "set_back" // the log ends before the position: it was made anew, or cut
 )
 
 // HoldReasons is the closed set of why a delivery waits without spending an attempt.
@@ -64,8 +72,8 @@ type Gauges struct {
 	MemoryBytes func() float64
 }
 
-// New registers the metrics.
-func New(reg prometheus.Registerer, g Gauges) *Metrics {
+// New registers the metrics. consumed are the topics that units read: the closed set of the label topic.
+func New(reg prometheus.Registerer, g Gauges, consumed ...string) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "barnabas", Name: name, Help: help}, labels)
 	}
@@ -89,6 +97,12 @@ func New(reg prometheus.Registerer, g Gauges) *Metrics {
 		Rerouted: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: "barnabas", Name: "rerouted_total", Help: "Records moved to the partition that their key belongs to.",
 		}),
+		RetryAfterCut: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "barnabas", Name: "retry_after_cut_total", Help: "Answers whose Retry-After was cut to retry.max_retry_after.",
+		}),
+		LogGapRecords: counter("log_gap_records_total",
+			"Records by which the log and the committed position miss each other: removed before they were read, or beyond the log's end.",
+			"topic", "kind"),
 		BreakersOpen:   gauge("breakers_open", "Endpoints whose breaker is not closed, in the units of this process."),
 		BreakerChanges: counter("breaker_transitions_total", "Breaker transitions, by the new state.", "state"),
 		InFlight: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -104,9 +118,9 @@ func New(reg prometheus.Registerer, g Gauges) *Metrics {
 		}),
 		Progress: gauge("last_settled_timestamp_seconds", "Unix time of the last beat that was settled."),
 	}
-	m.atZero()
+	m.atZero(consumed)
 	reg.MustRegister(m.Events, m.Attempts, m.AttemptSeconds, m.EndToEndSeconds, m.LateSeconds, m.Decisions, m.Holds, m.DeadLetters,
-		m.Rerouted, m.BreakersOpen, m.BreakerChanges, m.InFlight, m.MemoryBytes, m.Units, m.SettleSeconds, m.SettleFailures, m.Progress)
+		m.Rerouted, m.RetryAfterCut, m.LogGapRecords, m.BreakersOpen, m.BreakerChanges, m.InFlight, m.MemoryBytes, m.Units, m.SettleSeconds, m.SettleFailures, m.Progress)
 	return m
 }
 
@@ -114,7 +128,7 @@ func New(reg prometheus.Registerer, g Gauges) *Metrics {
 func DeadReasons() []string {
 	reasons := []string{
 		schemas.ReasonUndecodable, schemas.ReasonUnknownEndpoint, schemas.ReasonEndpointDeleted,
-		schemas.ReasonDisabled, schemas.ReasonExpired, schemas.ReasonTooLarge,
+		schemas.ReasonDisabled, schemas.ReasonExpired, schemas.ReasonTooLarge, schemas.ReasonRemoved,
 	}
 	for _, c := range retry.Classes() {
 		if c != retry.OK && c != retry.Cancelled {
@@ -125,7 +139,11 @@ func DeadReasons() []string {
 }
 
 // atZero makes every series exist before the first event.
-func (m *Metrics) atZero() {
+func (m *Metrics) atZero(consumed []string) {
+	for _, t := range consumed {
+		m.LogGapRecords.WithLabelValues(t, GapRemoved)
+		m.LogGapRecords.WithLabelValues(t, GapSetBack)
+	}
 	for _, v := range []string{string(schemas.VerdictFirst), string(schemas.VerdictDuplicate), string(schemas.VerdictConflict), Unkeyed, Undecodable} {
 		m.Events.WithLabelValues(v)
 	}

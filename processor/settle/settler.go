@@ -85,7 +85,8 @@ func New(o Options) *Settler {
 	boot := uuid.NewString()[:8]
 	return &Settler{
 		cfg: o.Config, group: o.Group, members: o.Members, newClient: o.NewClient, topicIDs: o.TopicIDs,
-		log: o.Log, observer: o.Observer, boot: boot,
+		observer: o.Observer, boot: boot,
+		log: slog.New(obs.NewQuiet(o.Log.Handler(), obs.QuietOptions{})), // every unit may fail several times a second (C-236)
 		// New with each boot: see DESIGN section 16 for what the embedded broker makes of an old one.
 		transactionalID: o.Group + "." + boot,
 		wake:            make(chan struct{}, 1),

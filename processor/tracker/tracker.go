@@ -90,6 +90,18 @@ func (t *Tracker) Advance(offset int64) {
 	}
 }
 
+// Missing counts the offsets in [from, to) that the restored map does not call done: what is lost when
+// the log does not have them any more. What was received already counts too, so from is above that.
+func (t *Tracker) Missing(from, to int64) int64 {
+	n := max(to-from, 0)
+	for _, o := range t.ahead {
+		if o >= from && o < to {
+			n--
+		}
+	}
+	return n
+}
+
 // Done marks an open offset as settled. Any other offset changes nothing.
 func (t *Tracker) Done(offset int64) {
 	i, found := t.find(offset)

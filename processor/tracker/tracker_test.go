@@ -29,6 +29,21 @@ func fresh(t *tracker.Tracker, offsets ...int64) (list []int64) {
 	return list
 }
 
+// C-129: of what was removed from the log, what the map calls done is not missing.
+func TestTracker_MissingLeavesOutWhatWasDone(t *testing.T) {
+	t.Parallel()
+	before := tracker.New(10, "")
+	for o := int64(10); o < 20; o++ {
+		before.Open(o)
+	}
+	offset, metadata := before.CommitWith([]int64{12, 13, 19}, "")
+	tr := tracker.New(offset, metadata)
+	for want, span := range map[int64][2]int64{0: {10, 10}, 2: {10, 12}, 3: {10, 15}, 7: {10, 20}, 12: {10, 25}, 1: {12, 15}} {
+		require.Equal(t, want, tr.Missing(span[0], span[1]), "%v", span)
+	}
+	require.Zero(t, tr.Missing(20, 10))
+}
+
 // C-120: a record that takes long holds the commit back, whatever finishes above it; and after a
 // crash only what was not settled is done again.
 func TestTracker_CommitStopsAtUnsettled(t *testing.T) {

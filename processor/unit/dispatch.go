@@ -33,7 +33,7 @@ func (u *Unit) dispatch(now time.Time) {
 	for served := true; served; {
 		served = false
 		for p := range u.ready {
-			if u.capWait[p] {
+			if u.capWait[p] || u.unsure {
 				continue
 			}
 			l, ok := u.ready[p].Next()
@@ -91,14 +91,23 @@ func (u *Unit) serve(l *endpointLane, now time.Time) bool {
 	return true
 }
 
-// acquire takes a slot for a request: one that the unit was granted, or a free one.
+// acquire takes a slot for a request: one that the unit was granted, or a free
+// one; none while it is not certain that the unit is still ours.
 func (u *Unit) acquire(p caps.Pace) bool {
+	if u.unsure = !u.Lease.Held(u.confirmed); u.unsure {
+		return false
+	}
 	if u.granted[p] > 0 {
 		u.granted[p]--
 		return true
 	}
 	u.capWait[p] = !u.InFlight.TryAcquire(p, func() { u.slotGranted(p) })
 	return !u.capWait[p]
+}
+
+// confirmed is called, from anywhere, when the group has said that the unit is ours.
+func (u *Unit) confirmed() {
+	u.inbox.put(func() { u.unsure = false })
 }
 
 // slotGranted is called, from anywhere, when the unit's turn for a slot has come.

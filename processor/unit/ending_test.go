@@ -102,7 +102,7 @@ func TestUnit_DropSettlesNothing(t *testing.T) {
 
 		// Whatever comes later is taken by nobody, and gives its memory back.
 		r.Memory.Charge(unit.Cost(&kgo.Record{}))
-		r.unit.Take(r.Catalogue.Events(), 1, []*kgo.Record{{}})
+		r.unit.Take(r.Catalogue.Events(), unit.Log{End: 1}, []*kgo.Record{{}})
 		r.unit.Begin(r.Catalogue.Events(), unit.Position{})
 		r.unit.Drain(time.Now())
 		r.unit.Drop(unit.ErrRevoked)

@@ -48,11 +48,11 @@ func Cost(r *kgo.Record) int64 {
 }
 
 // take receives records, in log order, and reads them unless intake stands still.
-func (u *Unit) take(s *stream, end int64, records []*kgo.Record) {
+func (u *Unit) take(s *stream, log Log, records []*kgo.Record) {
 	for _, r := range records {
 		u.held += Cost(r)
 	}
-	u.follow(s, end, records)
+	u.follow(s, log, records)
 	s.unread = append(s.unread, records...)
 	if u.phase == running {
 		u.read(s, time.Now())
@@ -82,6 +82,12 @@ func (u *Unit) read(s *stream, now time.Time) {
 			continue
 		}
 		it := &item{stream: s, offset: r.Offset, cost: cost, own: r.Offset < s.keptTo}
+		if d, ok := s.damaged[r]; ok {
+			delete(s.damaged, r)
+			s.tracker.Advance(d.last + 1) // there is nothing else in it
+			u.buryRaw(it, r, d.reason, now)
+			continue
+		}
 		switch s.kind {
 		case events:
 			u.takeEvent(it, r, now)
@@ -95,21 +101,6 @@ func (u *Unit) read(s *stream, now time.Time) {
 		s.unread = nil
 	}
 	s.keepUnread()
-}
-
-// follow notes how far the log was read. Records that lie before that are read again,
-// and their tracker knows them as done; unless the log ends before it: then it was
-// made anew, or cut, and what it holds now has never been seen (C-129).
-func (u *Unit) follow(s *stream, end int64, records []*kgo.Record) {
-	if len(records) == 0 {
-		return
-	}
-	if first := records[0]; first.Offset < s.expected && end < s.expected {
-		u.Log.Error("the log was set back: it is read from where it goes on, whatever was committed",
-			obs.KeyTopic, s.topic, obs.KeyPartition, u.owner.Unit, obs.KeyOffset, first.Offset, obs.KeyFrom, s.expected)
-		s.anew, s.expected, s.keptTo = first, 0, 0
-	}
-	s.expected = max(s.expected, records[len(records)-1].Offset+1)
 }
 
 // release gives bytes back to the memory budget.

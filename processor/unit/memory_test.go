@@ -44,7 +44,7 @@ func (r *rig) fetch(topic string, records ...*kgo.Record) weak.Pointer[byte] {
 		batch[i] = one
 		r.Memory.Charge(unit.Cost(one))
 	}
-	r.unit.Take(topic, int64(len(records)), batch)
+	r.unit.Take(topic, unit.Log{End: int64(len(records))}, batch)
 	return weak.Make(&fetched[0])
 }
 

@@ -41,6 +41,7 @@ type rig struct {
 	journal   *journal
 	settler   *settler
 	log       *memlog
+	lease     membership
 	disabled  chan *endpoint.Endpoint
 	registry  *prometheus.Registry
 }
@@ -59,7 +60,7 @@ func newRig(t *testing.T, options ...func(*rig)) *rig {
 	r.Shared = &unit.Shared{
 		Config: unit.DefaultConfig(), Catalogue: catalogue, Policy: retry.DefaultPolicy(), Breaker: breaker.DefaultConfig(),
 		Sender: r.sender, Endpoints: r.endpoints, Disable: func(seen *endpoint.Endpoint, _ string) { r.disabled <- seen },
-		Journal: r.journal, Settler: r.settler, Intake: r.log,
+		Journal: r.journal, Settler: r.settler, Intake: r.log, Lease: &r.lease,
 		InFlight: caps.NewInFlight(64), Memory: caps.NewMemory(64 << 20), Rand: func() float64 { return 0.5 },
 		Log: slog.New(slog.DiscardHandler),
 	}
@@ -68,7 +69,7 @@ func newRig(t *testing.T, options ...func(*rig)) *rig {
 	}
 	r.Metrics = metrics.New(r.registry, metrics.Gauges{
 		InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 },
-	})
+	}, r.Catalogue.Consumed()...)
 	return r
 }
 
@@ -139,7 +140,8 @@ func (r *rig) end() {
 func (r *rig) closedLabels() {
 	r.t.Helper()
 	fresh := prometheus.NewRegistry()
-	metrics.New(fresh, metrics.Gauges{InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 }})
+	metrics.New(fresh, metrics.Gauges{InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 }},
+		r.Catalogue.Consumed()...)
 	count := func(reg *prometheus.Registry) map[string]int {
 		families, err := reg.Gather()
 		require.NoError(r.t, err)
@@ -547,7 +549,7 @@ func (l *memlog) deliver(topic string) {
 	for _, r := range batch {
 		l.rig.Memory.Charge(unit.Cost(r))
 	}
-	u.Take(topic, l.base[topic]+int64(len(l.records[topic])), batch)
+	u.Take(topic, unit.Log{Start: l.base[topic], End: l.base[topic] + int64(len(l.records[topic]))}, batch)
 }
 
 func (l *memlog) Pause(topic string, _ int32) {

@@ -25,10 +25,12 @@ type stream struct {
 	topic   string
 	kind    kind
 	tracker *tracker.Tracker // nil until the group's position is known
-	// expected is above every offset that was committed or handed over.
-	expected int64
-	anew     *kgo.Record // the first of a log that was set back; nil: none
-	waiting  waiting     // of a tier
+	// expected is above every offset that was committed or handed over; -1: there was none.
+	expected  int64
+	committed int64                  // where the group stood when the unit began; -1: nowhere
+	anew      *kgo.Record            // the first of a log that was set back; nil: none
+	damaged   map[*kgo.Record]damage // of unread: what stands for a batch that cannot be read
+	waiting   waiting                // of a tier
 
 	// atLeast is how long every record of this tier waits: the cap of the next
 	// smaller one, since a longer wait never goes to a smaller tier than it needs.
@@ -47,11 +49,20 @@ type stream struct {
 	keptTo  int64         // the offset below which what is unread lies by itself in memory
 }
 
+// damage is why a batch cannot be read, and up to which offset.
+type damage struct {
+	last   int64
+	reason error
+}
+
 // newStreams lists the topics of a unit.
 func newStreams(c topics.Catalogue, p retry.Policy) []*stream {
 	streams := []*stream{{topic: c.Events(), kind: events}, {topic: c.Replay(), kind: replay}}
 	for i := range c.Tiers {
 		streams = append(streams, &stream{topic: c.Tier(i), kind: tier, atLeast: p.TierFloor(i)})
+	}
+	for _, s := range streams {
+		s.expected = -1
 	}
 	return streams
 }
@@ -61,7 +72,7 @@ func (s *stream) begin(at Position) bool {
 	if s.tracker != nil {
 		return false
 	}
-	s.tracker, s.expected = tracker.New(at.Offset, at.Metadata), max(s.expected, at.Offset)
+	s.tracker, s.expected, s.committed = tracker.New(at.Offset, at.Metadata), max(s.expected, at.Offset), at.Offset
 	return true
 }
 

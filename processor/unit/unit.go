@@ -25,6 +25,7 @@ var (
 type Restored struct {
 	Arbiter  *claim.Arbiter
 	Breakers map[string]*schemas.BreakerTransition // the last of each endpoint
+	Logs     map[string]Log                        // by topic, of those that the unit consumes
 }
 
 // Position is where the group stands in one topic of the unit.
@@ -66,6 +67,7 @@ type Unit struct {
 	held     int64 // bytes charged to the memory budget
 	inFlight int
 	flight   sync.WaitGroup
+	unsure   bool    // of owning the unit: registered with the lease
 	capWait  [2]bool // registered for a free slot, by pace
 	granted  [2]int  // slots that the unit was given and has not used, by pace
 	deadline time.Time
@@ -121,14 +123,41 @@ func (u *Unit) Restore(r Restored) {
 }
 
 // Take hands over records that were fetched, in log order, and charged to the memory budget with Cost.
-// end is where the log ended when they were fetched: its high watermark.
-func (u *Unit) Take(topic string, end int64, records []*kgo.Record) {
-	taken := u.inbox.put(func() { u.take(u.streams[topic], end, records) })
+// log is what there was of it when they were fetched.
+func (u *Unit) Take(topic string, log Log, records []*kgo.Record) {
+	taken := u.inbox.put(func() { u.take(u.streams[topic], log, records) })
 	if !taken {
 		for _, r := range records {
 			u.Memory.Release(Cost(r))
 		}
 	}
+}
+
+// TakeDamaged hands over a batch of which nothing can be read, as one record that has its bytes, stands at the first of
+// its offsets that was not handed over and is charged like any other. last is the last of them.
+func (u *Unit) TakeDamaged(topic string, batch *kgo.Record, last int64, reason error) {
+	taken := u.inbox.put(func() {
+		s := u.streams[topic]
+		if s.damaged == nil {
+			s.damaged = map[*kgo.Record]damage{}
+		}
+		s.damaged[batch] = damage{last, reason}
+		u.take(s, Log{Start: -1, End: last + 1}, []*kgo.Record{batch})
+		s.expected = max(s.expected, last+1)
+	})
+	if !taken {
+		u.Memory.Release(Cost(batch))
+	}
+}
+
+// Expected is the offset above all that was committed or handed over of a topic; -1: there was none. False when
+// the unit has ended.
+func (u *Unit) Expected(topic string) (offset int64, ok bool) {
+	reply := make(chan int64, 1)
+	if !u.inbox.put(func() { reply <- u.streams[topic].expected }) {
+		return 0, false
+	}
+	return <-reply, true
 }
 
 // MakeRoom tells the unit that the memory budget is used up: what only waits is to make room.
@@ -207,6 +236,10 @@ func (u *Unit) start() {
 		if u.facts[id].State == "closed" {
 			delete(u.facts, id) // as good as unknown
 		}
+	}
+	now := time.Now()
+	for topic, log := range u.restored.Logs {
+		u.compare(u.streams[topic], log, now)
 	}
 	u.restored = nil
 	u.phase = running

@@ -43,6 +43,8 @@ type site struct {
 	metrics string // URL of /metrics
 	config  string // path
 	client  *client.Client
+	// attributes of every process that is started; nil: ordinary ones.
+	attributes *syscall.SysProcAttr
 }
 
 var sites atomic.Int64
@@ -103,6 +105,7 @@ func (s *site) start(args ...string) *process {
 	p := &process{t: s.t, cmd: exec.Command(binary, args...), log: log, done: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = append(os.Environ(), "BARNABAS_TEST_PROCESS=1")
+	p.cmd.SysProcAttr = s.attributes
 	require.NoError(s.t, p.cmd.Start())
 	go func() { _ = p.cmd.Wait(); close(p.done) }()
 	s.t.Cleanup(func() {
@@ -149,7 +152,18 @@ func (p *process) kill() {
 // terminate is SIGTERM; it returns the exit code.
 func (p *process) terminate() int {
 	p.t.Helper()
-	require.NoError(p.t, p.cmd.Process.Signal(syscall.SIGTERM))
+	p.signal(syscall.SIGTERM)
+	return p.exitCode()
+}
+
+func (p *process) signal(s syscall.Signal) {
+	p.t.Helper()
+	require.NoError(p.t, p.cmd.Process.Signal(s))
+}
+
+// exitCode waits for the end.
+func (p *process) exitCode() int {
+	p.t.Helper()
 	select {
 	case <-p.done:
 	case <-time.After(patience):

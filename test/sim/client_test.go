@@ -32,7 +32,13 @@ func (w *World) call(method, path, body string, header http.Header) (status int,
 // callAt makes one API request at a process.
 func (w *World) callAt(p *Process, method, path, body string, header http.Header) (status int, answer string) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(w.ctx, callTimeout)
+	return w.callWithin(callTimeout, p, method, path, body, header)
+}
+
+// callWithin makes one API request at a process, and waits so long for its answer.
+func (w *World) callWithin(patience time.Duration, p *Process, method, path, body string, header http.Header) (status int, answer string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
 	defer cancel()
 	client := &http.Client{Transport: &http.Transport{DialContext: w.outside.DialContext, DisableKeepAlives: true}}
 	req, err := http.NewRequestWithContext(ctx, method, fmt.Sprintf("http://localhost:%d%s", p.port, path), strings.NewReader(body))

@@ -15,6 +15,7 @@ type conn struct {
 	local, remote net.Addr
 	port          string // dialled; empty at the accepting end
 	tap           func(to string, p []byte) Fate
+	closed        bool // guarded by the network's mu
 }
 
 func (c *conn) Read(p []byte) (int, error) { return c.in.read(p) }
@@ -43,7 +44,9 @@ func (c *conn) Write(p []byte) (int, error) {
 
 func (c *conn) Close() error {
 	c.host.net.mu.Lock()
-	delete(c.host.conns, c)
+	if c.closed = true; c.host.frozen == nil { // else what it has buffered leaves when the machine thaws
+		delete(c.host.conns, c)
+	}
 	c.host.net.mu.Unlock()
 	c.in.closeReader(net.ErrClosed)
 	c.out.closeWriter(io.EOF, net.ErrClosed)

@@ -9,6 +9,7 @@
 //	receiver, sub   subscribers: what they answer, and every POST that they saw
 //	profile, plan   a seed's kind of world, and its schedule
 //	run             goes through the schedule, then lets everything heal and settle
+//	watch           what must hold at any moment: budgets, committed offsets, owners
 //	ledger          what was handed over and accepted, and what was done to whom
 //	reading         everything the cluster holds: logs, committed offsets, their maps
 //	expected        what ought to be there, from the log alone, by the plainest means

@@ -172,7 +172,9 @@ func (h *Host) thaw() {
 	close(h.frozen)
 	h.frozen = nil
 	for c := range h.conns {
-		c.thaw()
+		if c.thaw(); c.closed {
+			delete(h.conns, c)
+		}
 	}
 }
 

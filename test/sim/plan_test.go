@@ -66,6 +66,9 @@ func Plan(p Profile, rnd *rand.Rand, all []mode) []step {
 		{weight: 2, draw: d.audit},
 		{weight: 3, rough: true, draw: d.moveBrokers},
 	}
+	if p.Seed%4 == 0 { // in some, because it takes long
+		kinds = append(kinds, kind{weight: 4, draw: d.flood})
+	}
 	if p.Calm {
 		kinds = slices.DeleteFunc(kinds, func(k kind) bool { return k.rough })
 	}
@@ -160,6 +163,19 @@ func (d *planner) api() (string, func(*Run)) {
 			if twice {
 				r.post(e.endpoint, e.key, e.payload, async)
 			}
+		}
+	}
+}
+
+// flood is more for one endpoint than a small budget of memory holds.
+func (d *planner) flood() (string, func(*Run)) {
+	endpoint, n, size := d.someone(), 15+d.rnd.IntN(20), 50_000+d.rnd.IntN(150_000)
+	first := d.n
+	d.n += n
+	return fmt.Sprintf("a service produces %d events of %d bytes for %s", n, size, endpoint), func(r *Run) {
+		pad := strings.Repeat("x", size)
+		for i := range n {
+			r.send(r.client, endpoint, "", r.plain(endpoint, "", fmt.Sprintf(`{"n":%d,"pad":%q}`, first+i, pad)))
 		}
 	}
 }

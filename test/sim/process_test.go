@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -22,8 +23,10 @@ type Process struct {
 	port int
 	stop context.CancelFunc
 	done chan error
-	gone bool      // stopped or crashed
-	died time.Time // when it crashed
+	// What it says of itself.
+	metrics *prometheus.Registry
+	gone    bool      // stopped or crashed
+	died    time.Time // when it crashed
 }
 
 // Start runs a process with both roles; each serves the API on a port of its own.
@@ -31,7 +34,7 @@ func (w *World) Start(roles ...string) *Process {
 	w.t.Helper()
 	w.mu.Lock()
 	n := len(w.processes) + 1
-	p := &Process{Name: fmt.Sprintf("p%d", n), w: w, port: apiPort + n, done: make(chan error, 1), wire: &Wire{}}
+	p := &Process{Name: fmt.Sprintf("p%d", n), w: w, port: apiPort + n, done: make(chan error, 1), wire: &Wire{}, metrics: prometheus.NewRegistry()}
 	w.processes = append(w.processes, p)
 	w.mu.Unlock()
 	p.host = w.network.Host(p.Name)
@@ -44,7 +47,7 @@ func (w *World) Start(roles ...string) *Process {
 		cfg.Roles = roles
 	}
 	a, err := app.New(&cfg, app.Options{
-		Log: w.log(p.Name), Version: p.Name, Listen: p.host.Listen, FetchWait: w.fetchWait, Kafka: w.quiet(),
+		Log: w.log(p.Name), Version: p.Name, Listen: p.host.Listen, FetchWait: w.fetchWait, Kafka: w.quiet(), Registry: p.metrics,
 		Network: egress.Network{Resolver: everyName{}, Dial: p.host.DialContext},
 	})
 	require.NoError(w.t, err)

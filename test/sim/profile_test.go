@@ -25,6 +25,7 @@ type Profile struct {
 	Steps     int
 	InFlight  int
 	Entries   int // of a lane
+	Memory    config.Size
 }
 
 func (p Profile) String() string {
@@ -35,8 +36,8 @@ func (p Profile) String() string {
 	if p.Calm {
 		weather = "calm"
 	}
-	return fmt.Sprintf("seed %d: %s and %s, %s, %d steps, %d brokers, at most %d processes, %d endpoints, latency %t, window %s, lanes of %d, %d in flight",
-		p.Seed, kind, weather, p.Length, p.Steps, p.Brokers, p.Processes, p.Endpoints, p.Latency, p.Window, p.Entries, p.InFlight)
+	return fmt.Sprintf("seed %d: %s and %s, %s, %d steps, %d brokers, at most %d processes, %d endpoints, latency %t, window %s, lanes of %d, %d in flight, %s of memory",
+		p.Seed, kind, weather, p.Length, p.Steps, p.Brokers, p.Processes, p.Endpoints, p.Latency, p.Window, p.Entries, p.InFlight, p.Memory)
 }
 
 // NewProfile draws the profile of a seed: one in eight is long, one in four calm.
@@ -46,6 +47,7 @@ func NewProfile(seed uint64) (Profile, *rand.Rand) {
 		Seed: seed, Long: seed%8 == 7, Calm: seed%4 == 3, Brokers: 1, Processes: 1 + rnd.IntN(3),
 		Endpoints: 2 + rnd.IntN(8), Latency: rnd.IntN(2) == 0, InFlight: []int{2, 16, 1024}[rnd.IntN(3)], Entries: []int{4, 32, 256}[rnd.IntN(3)],
 	}
+	p.Memory = []config.Size{8 * config.MiB, 256 * config.MiB}[rnd.IntN(2)]
 	if seed%16 == 7 {
 		p.Calm = false // of the long ones, half
 	}
@@ -79,7 +81,7 @@ func (p Profile) Setting() Setting {
 
 func (p Profile) configure(c *config.Config) {
 	c.Idempotency.Window = p.Window
-	c.Limits.InFlight, c.Lanes.MaxEntries = p.InFlight, p.Entries
+	c.Limits.InFlight, c.Limits.Memory, c.Lanes.MaxEntries = p.InFlight, p.Memory, p.Entries
 	if p.Long {
 		c.Processor.SessionTimeout, c.Processor.HeartbeatInterval = 45*time.Second, 15*time.Second
 		return

@@ -86,7 +86,7 @@ func (r *Run) Play(steps []step) {
 		time.Sleep(s.at - time.Since(began))
 		r.ledger.Note(r.now(), "%s", s.what)
 		s.do(r)
-		r.watchOffsets()
+		r.watch()
 	}
 	r.heal()
 }
@@ -107,6 +107,7 @@ func (r *Run) heal() {
 	}
 	r.ledger.Note(r.now(), "all is well from here on")
 	r.rest()
+	r.watchOwners()
 	r.healed = time.Now()
 	r.resurrect()
 }
@@ -119,7 +120,7 @@ func (r *Run) rest() {
 	}
 	for began := time.Now(); ; {
 		time.Sleep(wait)
-		r.watchOffsets()
+		r.watch()
 		n := r.TakeReading().Unsettled()
 		if n == 0 {
 			break
@@ -320,21 +321,6 @@ func (r *Run) post(endpoint, key, payload string, async bool) {
 			time.Sleep(500 * time.Millisecond)
 		}
 	})
-}
-
-// watchOffsets sees that no committed offset goes back.
-func (r *Run) watchOffsets() {
-	for topic, partitions := range r.positions() {
-		if r.furthest[topic] == nil {
-			r.furthest[topic] = map[int32]int64{}
-		}
-		for p, at := range partitions {
-			if before := r.furthest[topic][p]; at.offset < before {
-				r.ledger.Violated(10, "the committed offset of %s[%d] went back from %d to %d", topic, p, before, at.offset)
-			}
-			r.furthest[topic][p] = at.offset
-		}
-	}
 }
 
 // report prints everything that helps to understand a failing seed.

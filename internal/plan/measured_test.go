@@ -134,7 +134,7 @@ func (w *workshop) Resume(string, int32)                                {}
 func (w *workshop) Want(src settle.Source) {
 	go func() {
 		reply := make(chan *settle.Batch, 1)
-		if !src.Seal("tag", reply) {
+		if !src.Seal("tag", 1<<20, reply) {
 			return
 		}
 		if b := <-reply; b != nil {

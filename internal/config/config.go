@@ -87,9 +87,9 @@ type Lanes struct {
 
 // Limits are the process's caps.
 type Limits struct {
-	InFlight         int     `koanf:"in_flight"          doc:"Requests in flight, over all endpoints."`
+	InFlight         int     `koanf:"in_flight"          doc:"Requests in flight, over all endpoints. Those whose last attempt took a second or more, or that have made none yet, share three quarters of them."`
 	EndpointInFlight int     `koanf:"endpoint_in_flight" doc:"Requests in flight per endpoint that is not ordered and sets no limit of its own."`
-	Memory           Size    `koanf:"memory"             doc:"Bytes of records in memory."`
+	Memory           Size    `koanf:"memory"             doc:"Bytes of records in memory; a record counts twice its size and 600 bytes. The process needs about 256 MiB beside them. Unless GOMEMLIMIT is set, the Go runtime gets a soft limit from it."`
 	Rate             float64 `koanf:"rate"               doc:"Requests per second, over all endpoints. 0: no limit."`
 }
 

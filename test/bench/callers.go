@@ -129,6 +129,7 @@ type calls struct {
 	*callers
 	answers answers
 	group   errgroup.Group
+	failed  atomic.Pointer[error]
 }
 
 func (c *callers) begin() *calls {
@@ -141,11 +142,22 @@ func (c *callers) begin() *calls {
 func (c *calls) call(ctx context.Context, e call, counts bool) {
 	c.group.Go(func() error {
 		a, err := c.send(ctx, e)
-		if err == nil && counts {
+		switch {
+		case err != nil:
+			c.failed.CompareAndSwap(nil, &err)
+		case counts:
 			c.answers.note(a)
 		}
 		return err
 	})
+}
+
+// broken is the first failure, if there was one.
+func (c *calls) broken() error {
+	if failed := c.failed.Load(); failed != nil {
+		return *failed
+	}
+	return nil
 }
 
 // finish waits for all answers.

@@ -48,6 +48,9 @@ func (l latency) plain(ctx context.Context, m *run) (f Figures, err error) {
 			m.say("topic %s is not deleted: %v", topic, failed)
 		}
 	}()
+	if err := m.awaitTopic(ctx, topic); err != nil {
+		return nil, err
+	}
 	consumer, err := m.startChild(ctx, "plain", "-broker", m.broker.Addr(), "-topic", topic)
 	if err != nil {
 		return nil, err
@@ -59,7 +62,7 @@ func (l latency) plain(ctx context.Context, m *run) (f Figures, err error) {
 	}
 	return l.send(ctx, m, consumer, func(n int, payload []byte, _ Class) {
 		p.event(ctx, endpointID(n%latencyEndpoints), "", payload)
-	}, func() error { return p.finish(ctx) })
+	}, p.broken, func() error { return p.finish(ctx) })
 }
 
 // systems measures a whole installation: events by Kafka, and events by the API.
@@ -88,7 +91,7 @@ func (l latency) systems(ctx context.Context, m *run, round int, r Round) (err e
 			}
 			r[System], err = l.send(ctx, m, m.receiver, func(n int, payload []byte, _ Class) {
 				p.event(ctx, endpointID(n%latencyEndpoints), "", payload)
-			}, func() error { return p.finish(ctx) })
+			}, p.broken, func() error { return p.finish(ctx) })
 			return err
 		},
 		func() (err error) {
@@ -97,7 +100,7 @@ func (l latency) systems(ctx context.Context, m *run, round int, r Round) (err e
 			r[ByAPI], err = l.send(ctx, m, m.receiver, func(n int, payload []byte, class Class) {
 				e := call{endpoint: endpointID(n % latencyEndpoints), key: "key-" + strconv.Itoa(n), payload: payload}
 				calls.call(ctx, e, class == Measured)
-			}, calls.finish)
+			}, calls.broken, calls.finish)
 			if err == nil {
 				r[Answers] = calls.answers.figures()
 			}
@@ -112,13 +115,13 @@ const latencyCallers = 256
 // send paces events and gathers when those that count arrived. One goes ahead: the way must be open before its time is
 // taken.
 func (l latency) send(
-	ctx context.Context, m *run, at *child, send func(n int, payload []byte, class Class), finish func() error,
+	ctx context.Context, m *run, at *child, send func(n int, payload []byte, class Class), broken, finish func() error,
 ) (Figures, error) {
 	if err := at.reset(ctx); err != nil {
 		return nil, err
 	}
 	send(0, m.payloads.Make(Warming, 0, time.Now()), Warming)
-	w := watch{at: at, want: 1, by: at.Process}
+	w := watch{at: at, want: 1, by: at.Process, broken: broken}
 	if _, err := w.until(ctx, 1); err != nil {
 		return nil, err
 	}
@@ -142,6 +145,24 @@ func (l latency) send(
 		return nil, err
 	}
 	return arrived(report, measured), nil
+}
+
+// awaitTopic waits until every partition of a topic has a leader: a consumer that sees it earlier looks again much later.
+func (m *run) awaitTopic(ctx context.Context, topic string) error {
+	ctx, cancel := context.WithTimeout(ctx, stalled)
+	defer cancel()
+	for {
+		all, err := m.admin.ListEndOffsets(ctx, topic)
+		if err == nil {
+			err = all.Error()
+		}
+		if err == nil && len(all[topic]) == m.Partitions {
+			return nil
+		}
+		if !pause(ctx, pollEvery) {
+			return fmt.Errorf("wait for topic %s: %w", topic, errors.Join(ctx.Err(), err))
+		}
+	}
 }
 
 // plainCatalogue names the topic of Kafka alone; its events are partitioned as a site's are.

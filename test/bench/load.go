@@ -62,17 +62,21 @@ func (p *producer) produce(ctx context.Context, r *kgo.Record) {
 	})
 }
 
+// broken is the first failure, if there was one.
+func (p *producer) broken() error {
+	if failed := p.failed.Load(); failed != nil {
+		return fmt.Errorf("produce: %w", *failed)
+	}
+	return nil
+}
+
 // finish waits until Kafka has everything.
 func (p *producer) finish(ctx context.Context) error {
 	defer p.client.Close()
-	err := p.client.Flush(ctx)
-	if failed := p.failed.Load(); failed != nil {
-		err = *failed
-	}
-	if err != nil {
+	if err := p.client.Flush(ctx); err != nil {
 		return fmt.Errorf("produce: %w", err)
 	}
-	return nil
+	return p.broken()
 }
 
 // preload produces events, the endpoints in turn, and returns when Kafka has them.

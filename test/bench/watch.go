@@ -26,6 +26,8 @@ type watch struct {
 	by   *process.Process
 	// pids are whose processor time counts, from the first arrival until everything is settled.
 	pids map[Figure]int
+	// broken says why nothing more can arrive, if that is known; or it is nil.
+	broken func() error
 	// begun is called at the first arrival, or is nil.
 	begun func()
 	// settled returns when what has arrived is settled, too; nil: there is nothing to settle.
@@ -81,6 +83,11 @@ func (w *watch) until(ctx context.Context, n int) (int, error) {
 			seen, since = c.Events, time.Now()
 		case time.Since(since) > stalled:
 			return 0, fmt.Errorf("%w: %d of %d, see %s", errStalled, c.Events, w.want, w.by.Log)
+		}
+		if w.broken != nil {
+			if err := w.broken(); err != nil {
+				return 0, err
+			}
 		}
 		if !w.by.Running() {
 			return 0, fmt.Errorf("%s %w with exit code %d, see %s", w.by.Name, process.ErrEnded, w.by.Code, w.by.Log)

@@ -91,7 +91,7 @@ func TestProcessor_MemoryStaysBoundedWithEverythingDead(t *testing.T) {
 		most, fullest := 0.0, 0
 		for began := time.Now(); ; {
 			time.Sleep(100 * time.Millisecond)
-			held := gauge(t, registry, "barnabas_held_bytes", "")
+			held := metric(t, registry, "barnabas_held_bytes", "")
 			most = max(most, held)
 			if held >= budget {
 				fullest++
@@ -109,23 +109,8 @@ func TestProcessor_MemoryStaysBoundedWithEverythingDead(t *testing.T) {
 		}
 		require.Positive(t, fullest, "the budget was used up: else this shows nothing")
 		require.LessOrEqual(t, most, float64(budget+poll))
-		require.LessOrEqual(t, gauge(t, registry, "barnabas_holds_total", "waiting_overflow"), float64(minutes*events))
+		require.LessOrEqual(t, metric(t, registry, "barnabas_holds_total", "waiting_overflow"), float64(minutes*events))
 		cancel()
 		require.NoError(t, <-done)
 	})
-}
-
-// gauge is the value of a counter or gauge, of the series with the given label value, or of all together.
-func gauge(t *testing.T, registry *prometheus.Registry, name, label string) (v float64) {
-	t.Helper()
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
-			if f.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
-				v += m.GetCounter().GetValue() + m.GetGauge().GetValue()
-			}
-		}
-	}
-	return v
 }

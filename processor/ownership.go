@@ -45,6 +45,7 @@ type ownership struct {
 
 	stand // partitions that are not fetched
 
+	joined   atomic.Bool // between an assignment and a loss: the client keeps its member id when it is cut off
 	expelled atomic.Bool // units were taken away unsaid; the group must be joined anew
 	wake     func()      // ends the poll under way
 
@@ -160,7 +161,7 @@ func (o *ownership) has(partition int32) bool {
 
 // ready is nil when the process is in the group and all its units work.
 func (o *ownership) ready() error {
-	if member, _ := o.Membership(); member == "" {
+	if member, _ := o.Membership(); member == "" || !o.joined.Load() {
 		return ErrNotInGroup
 	}
 	waiting := 0
@@ -181,6 +182,7 @@ func (o *ownership) ready() error {
 // until they are restored.
 func (o *ownership) assigned(_ context.Context, cl *kgo.Client, given map[string][]int32) {
 	o.client.Store(cl)
+	o.joined.Store(true)
 	if o.forgotten() {
 		o.expel()
 		return
@@ -305,6 +307,7 @@ func (o *ownership) revoked(ctx context.Context, cl *kgo.Client, gone map[string
 
 // lost drops units that are somebody else's already: nothing of them is settled.
 func (o *ownership) lost(_ context.Context, cl *kgo.Client, gone map[string][]int32) {
+	o.joined.Store(false)
 	numbers := numbersOf(gone)
 	for _, n := range numbers {
 		if u := o.unit(n); u != nil {

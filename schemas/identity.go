@@ -72,8 +72,9 @@ func MintedAt(id string) (time.Time, bool) {
 // offsets apart) always give the same id. It has the form of a minted one, over
 // the first 16 bytes of a SHA-256.
 func DeriveDeliveryID(c Coordinates, timestampMillis int64) string {
-	b := make([]byte, 0, 64+len(c.Topic))
-	b = append(b, "barnabas delivery"...)
+	const intro = "barnabas delivery"
+	b := make([]byte, 0, len(intro)+8+maxTopicBytes+24) // on the stack, for its size is known
+	b = append(b, intro...)
 	b = appendPrefixed(b, c.Topic)
 	b = binary.BigEndian.AppendUint64(b, uint64(c.Partition))
 	b = binary.BigEndian.AppendUint64(b, uint64(c.Offset))
@@ -91,7 +92,7 @@ func ContentHash(e *Event) []byte {
 		contentType = defaultContentType
 	}
 	h := sha256.New()
-	head := make([]byte, 0, 24+len(e.EventType)+len(contentType))
+	head := make([]byte, 0, 24+2*MaxNameBytes) // on the stack, for its size is known
 	head = appendPrefixed(head, e.EventType)
 	head = appendPrefixed(head, contentType)
 	head = binary.BigEndian.AppendUint64(head, uint64(len(e.Payload)))

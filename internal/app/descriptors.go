@@ -9,9 +9,6 @@ import (
 	"github.com/barnabas-webhooks/barnabas/internal/config"
 )
 
-// spareDescriptors are for Kafka's connections, files, listeners and the runtime.
-const spareDescriptors = 256
-
 // checkDescriptors refuses a process that may not open as many connections as its
 // limits allow it to use: it would find out in the middle of an outage, when
 // connections pile up. Go has raised the soft limit to the hard one by itself.
@@ -20,8 +17,7 @@ func checkDescriptors(c *config.Config) error {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		return fmt.Errorf("descriptor limit: %w", err)
 	}
-	// One connection for each request in flight, and as many idle ones at most.
-	needed := uint64(2*c.Limits.InFlight + c.API.MaxConcurrent + spareDescriptors)
+	needed := uint64(max(descriptors(c), 0))
 	if limit.Cur < needed {
 		return fmt.Errorf("descriptor limit is %d, limits.in_flight %d and api.max_concurrent %d need %d: raise it (ulimit -n, "+
 			"LimitNOFILE) or lower them", limit.Cur, c.Limits.InFlight, c.API.MaxConcurrent, needed)

@@ -10,8 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/barnabas-webhooks/barnabas/internal/plan"
+	"github.com/barnabas-webhooks/barnabas/processor"
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
+	"github.com/barnabas-webhooks/barnabas/processor/deliver"
+	"github.com/barnabas-webhooks/barnabas/processor/egress"
+	"github.com/barnabas-webhooks/barnabas/processor/settle"
+	"github.com/barnabas-webhooks/barnabas/processor/unit"
 	"github.com/barnabas-webhooks/barnabas/retry"
+	"github.com/barnabas-webhooks/barnabas/schemas"
+	"github.com/barnabas-webhooks/barnabas/topics"
 )
 
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -90,8 +97,22 @@ func most(times []time.Time, window time.Duration) int {
 	return best
 }
 
+// input is an installation of defaults with the volume of defaults.
 func input() plan.Input {
-	return plan.Input{Policy: retry.DefaultPolicy(), Breaker: breaker.DefaultConfig(), MaxInFlight: 1, AttemptTimeout: 30 * time.Second}
+	in := plan.Input{Volume: plan.DefaultVolume()}
+	in.Installation = plan.Installation{
+		Policy: retry.DefaultPolicy(), Breaker: breaker.DefaultConfig(), Unit: unit.DefaultConfig(), Group: processor.DefaultConfig(),
+		Settle: settle.DefaultConfig(), Deliver: deliver.DefaultConfig(), Egress: egress.DefaultConfig(), Topics: topics.DefaultCatalogue(),
+		API:         plan.API{MaxConcurrent: 1024, MaxBody: 1200 << 10, VerdictWait: 500 * time.Millisecond, RotationOverlap: 24 * time.Hour},
+		Descriptors: 3328,
+	}
+	return in
+}
+
+// parallel lets the endpoints of a plan have so many requests in flight.
+func parallel(in plan.Input, limit int) plan.Input {
+	in.Order, in.InFlight = schemas.OrderParallel, limit
+	return in
 }
 
 func impatient() breaker.Config {
@@ -118,8 +139,8 @@ func TestBound_HoldsAtFullSpeed(t *testing.T) {
 		for _, limit := range []int{1, 4, 50} {
 			t.Run(fmt.Sprintf("%s, %d in flight", name, limit), func(t *testing.T) {
 				t.Parallel()
-				in := input()
-				in.Breaker, in.MaxInFlight, in.Ladders = cfg, limit, 1
+				in := parallel(input(), limit)
+				in.Breaker, in.Ladders = cfg, 1
 				p, err := plan.Make(in)
 				require.NoError(t, err)
 				for seed := range uint64(24) {
@@ -160,8 +181,8 @@ func TestBound_IsReached(t *testing.T) {
 			for _, class := range []retry.Class{retry.Connect, retry.HTTP4xx} {
 				t.Run(fmt.Sprintf("%s, %d in flight, %s", name, limit, class), func(t *testing.T) {
 					t.Parallel()
-					in := input()
-					in.Breaker, in.MaxInFlight, in.Ladders = cfg, limit, 1
+					in := parallel(input(), limit)
+					in.Breaker, in.Ladders = cfg, 1
 					p, err := plan.Make(in)
 					require.NoError(t, err)
 					started, _ := drive(cfg, limit, receiver{

@@ -64,6 +64,9 @@ func (u *Unit) finished(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket
 	if until := now.Add(decision.PauseEndpoint); until.After(l.pausedUntil) { // of several that asked, the longest
 		l.pausedUntil = until
 	}
+	if u.Policy.MaxRetryAfter > 0 && res.RetryAfter >= u.Policy.MaxRetryAfter { // cut where it was read, too
+		u.Metrics.RetryAfterCut.Inc()
+	}
 	u.report(it, &res, &decision)
 	report := u.attemptRecord(it, &res, &decision)
 	switch decision.Kind {
@@ -181,6 +184,9 @@ func (u *Unit) report(it *item, res *deliver.Result, decision *retry.Decision) {
 	}
 	if !decision.Due.IsZero() {
 		line = append(line, obs.KeyDueAt, decision.Due)
+	}
+	if res.RetryAfter > 0 {
+		line = append(line, obs.KeyRetryAfter, res.RetryAfter)
 	}
 	if res.Error != "" {
 		line = append(line, obs.KeyError, res.Error)

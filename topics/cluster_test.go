@@ -379,6 +379,9 @@ func TestLag(t *testing.T) {
 	_, err = adm.DeleteRecords(t.Context(), gone)
 	require.NoError(t, err)
 
+	events, err := topics.EventsLag(t.Context(), adm, "g", c)
+	require.NoError(t, err)
+	require.Equal(t, map[int32]int64{0: 3, 1: 4, 2: 4}, events)
 	lags, err = topics.Lag(t.Context(), adm, "g", c)
 	require.NoError(t, err)
 	require.Equal(t, []topics.PartitionLag{

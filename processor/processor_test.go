@@ -102,7 +102,7 @@ func (w *world) createTopics() {
 }
 
 // process starts one; stop ends it in order and returns what Run returned.
-func (w *world) process(name string) (p *processor.Processor, stop func() error) {
+func (w *world) process(name string, options ...func(*processor.Options)) (p *processor.Processor, stop func() error) {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	if os.Getenv("BARNABAS_TEST_LOG") != "" {
@@ -110,12 +110,16 @@ func (w *world) process(name string) (p *processor.Processor, stop func() error)
 	}
 	reg := prometheus.NewRegistry()
 	w.regs = append(w.regs, reg)
-	p, err := processor.New(processor.Options{
+	o := processor.Options{
 		Config: processor.DefaultConfig(), Kafka: w.kafka(), Catalogue: w.catalogue, Policy: retry.DefaultPolicy(),
 		Breaker: breaker.DefaultConfig(), Unit: unit.DefaultConfig(), Settle: settle.DefaultConfig(),
 		Sender: sender{w, name}, Endpoints: everyEndpoint{}, Disable: func(*endpoint.Endpoint, string) {},
 		Log: log, Registry: reg,
-	})
+	}
+	for _, change := range options {
+		change(&o)
+	}
+	p, err := processor.New(o)
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)

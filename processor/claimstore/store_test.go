@@ -276,4 +276,3 @@ func TestConfig_Validate(t *testing.T) {
 	_, err = claimstore.Open(claimstore.Options{Log: slog.New(slog.DiscardHandler)})
 	require.ErrorContains(t, err, "directory:")
 }
-

@@ -176,7 +176,9 @@ func TestRender_AnyVolume(t *testing.T) {
 		func(in *plan.Input) { in.Failing, in.Burst, in.Payload = 0, 0, 0 },
 		func(in *plan.Input) { in.Payload = schemas.MaxPayloadBytes },
 		func(in *plan.Input) { in.Rate, in.Burst = plan.MaxRate, plan.MaxBurst },
-		func(in *plan.Input) { in.Rate, in.Payload, in.Copies, in.Failing = plan.MaxRate, schemas.MaxPayloadBytes, 10, 1 },
+		func(in *plan.Input) {
+			in.Rate, in.Payload, in.Copies, in.Failing = plan.MaxRate, schemas.MaxPayloadBytes, 10, 1
+		},
 		func(in *plan.Input) { in.Rate, in.Latency = 0.01, time.Nanosecond },
 		func(in *plan.Input) { in.Memory, in.Processes = 1, 1 },
 		func(in *plan.Input) { in.Topics.Partitions = 1 },

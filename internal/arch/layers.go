@@ -47,6 +47,7 @@ func Layers() []Layer {
 			{Path: "processor/lane", Why: "queues of one unit"},
 			{Path: "processor/breaker", Why: "state machine of one endpoint's health"},
 			{Path: "processor/caps", Why: "what units share: in flight, bytes, rate"},
+			{Path: "processor/lease", Why: "whether a process may still take its units for its own"},
 			{Path: "processor/metrics", Why: "what the processor counts"},
 			{Path: "processor/balance", Only: nothing, Why: "which member owns which unit: a pure assignment"},
 			{Path: "internal/kafka", Why: "options of the Kafka client"},

@@ -77,7 +77,7 @@ func TestMeasured_Lane(t *testing.T) {
 	w := &workshop{ep: ep}
 	shared := &unit.Shared{
 		Config: unit.DefaultConfig(), Catalogue: topics.DefaultCatalogue(), Policy: retry.DefaultPolicy(), Breaker: breaker.DefaultConfig(),
-		Sender: w, Endpoints: w, Disable: func(*endpoint.Endpoint, string) {}, Journal: w, Settler: w, Intake: w,
+		Sender: w, Endpoints: w, Disable: func(*endpoint.Endpoint, string) {}, Journal: w, Settler: w, Intake: w, Lease: w,
 		InFlight: caps.NewInFlight(64), Memory: caps.NewMemory(256 << 20), Rand: func() float64 { return 0.5 }, Log: slog.New(slog.DiscardHandler),
 		Metrics: metrics.New(prometheus.NewRegistry(), metrics.Gauges{
 			InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 },
@@ -130,11 +130,12 @@ func (w *workshop) AppendClaim(_ int32, _ *schemas.Claim, done func())  { done()
 func (w *workshop) AppendBreaker(_ int32, _ *schemas.BreakerTransition) { w.opened.Add(1) }
 func (w *workshop) Pause(string, int32)                                 {}
 func (w *workshop) Resume(string, int32)                                {}
+func (w *workshop) Held(func()) bool                                    { return true }
 
 func (w *workshop) Want(src settle.Source) {
 	go func() {
 		reply := make(chan *settle.Batch, 1)
-		if !src.Seal("tag", reply) {
+		if !src.Seal("tag", 1<<20, reply) {
 			return
 		}
 		if b := <-reply; b != nil {

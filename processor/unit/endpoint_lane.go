@@ -6,6 +6,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
+	"github.com/barnabas-webhooks/barnabas/processor/caps"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
 	"github.com/barnabas-webhooks/barnabas/processor/lane"
 	"github.com/barnabas-webhooks/barnabas/processor/metrics"
@@ -20,6 +21,7 @@ type endpointLane struct {
 	queue    lane.Lane[*item]
 	breaker  *breaker.Breaker
 	inFlight int
+	slots    caps.Pace // which slots its requests are for; slow until it has shown otherwise
 	alarm    time.Time // set in the unit's alarms; zero: none
 
 	limiter     *rate.Limiter // nil: no rate limit
@@ -54,7 +56,7 @@ func (u *Unit) laneOf(id string) *endpointLane {
 	if l, ok := u.lanes[id]; ok {
 		return l
 	}
-	l := &endpointLane{id: id, breaker: breaker.New(u.Breaker), pace: firstPace}
+	l := &endpointLane{id: id, breaker: breaker.New(u.Breaker), pace: firstPace, slots: caps.Slow}
 	if f, ok := u.facts[id]; ok {
 		l.breaker.Restore(breaker.State(f.State), f.Trips, f.OpenUntil)
 		l.resetAt = f.At
@@ -142,8 +144,9 @@ func (u *Unit) join(it *item, now time.Time) {
 		return
 	}
 	l.arrived = now
+	it.keep()
 	l.queue.Push(it.class, it, len(d.Payload), now)
-	u.ready.Add(l)
+	u.lineUp(l)
 	u.alarms.set(l, now.Add(u.LaneAge))
 	u.press(it.stream, l, now)
 }

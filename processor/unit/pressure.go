@@ -87,12 +87,17 @@ func (u *Unit) halfTime(l *endpointLane) time.Duration {
 
 // spill sends a delivery round through a tier, to come back when the lane will
 // have worked off what is in front of it: what is in flight, what was spilled
-// before, and so many that are queued. A lane that spills for age may be all but empty.
+// before, and so many that are queued. A lane that spills for age may be all but empty, and where it is for want of
+// slots its pace says nothing: so each time that a delivery is held, it stays away for a little longer.
 func (u *Unit) spill(l *endpointLane, it *item, queued int, reason string, now time.Time) {
 	l.backlog++
 	ahead := queued + l.inFlight + l.backlog
-	u.hold(it, now, max(time.Second, time.Duration(ahead)*u.interval(l)), reason, now)
+	again := min(time.Duration(it.delivery.Holds)*u.LaneAge, longestAgain)
+	u.hold(it, now, max(time.Second, time.Duration(ahead)*u.interval(l), again), reason, now)
 }
+
+// longestAgain bounds by how much a spilled delivery stays away longer for having been held before.
+const longestAgain = time.Minute
 
 // interval is what lies between two completions: the pace, or what the endpoint's rate allows.
 func (u *Unit) interval(l *endpointLane) time.Duration {

@@ -71,7 +71,7 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 	if err := m.measure(ctx); err != nil {
 		return nil, err
 	}
-	m.result.judge(&m.Options)
+	m.result.Judge(&m.Options)
 	return &m.result, nil
 }
 
@@ -247,8 +247,8 @@ func (m *run) watch(ctx context.Context) error {
 		if time.Since(said) > sayEvery {
 			said = time.Now()
 			came := m.receivers.delivered()
-			m.say("lag %d, waiting %d; RSS %.0f MiB (highest %.0f), held %.0f, heap %.0f; %d requests, %d in flight, %d breakers open; landed %d + %d + %d",
-				s.Lag, s.Waiting, s.RSS, s.Peak, s.Held, s.Heap, s.Attempts, s.InFlight, s.Breakers, came[among], came[near], came[apart])
+			m.say("lag %d, waiting %d; RSS %.0f MiB (highest %.0f), held %.0f, heap %.0f; %d requests, %d in flight, %d breakers open; landed %d + %d + %d; holds %s",
+				s.Lag, s.Waiting, s.RSS, s.Peak, s.Held, s.Heap, s.Attempts, s.InFlight, s.Breakers, came[among], came[near], came[apart], s.holds())
 		}
 		if !done.IsZero() && time.Since(done) >= m.After {
 			return nil

@@ -30,6 +30,7 @@ type site struct {
 	catalogue topics.Catalogue
 	api       string // address
 	metrics   string // address
+	http      *http.Client
 	dead      []string
 	near      []string // healthy, in the dead ones' partitions
 	apart     []string // healthy, in partitions of their own
@@ -40,7 +41,8 @@ func newSite(dir, broker string, o *Options) (*site, error) {
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // never fails: crypto/rand
 	s := &site{
-		dir: dir, config: filepath.Join(dir, "barnabas.yaml"), token: rand.Text(), group: "memory",
+		http: &http.Client{Timeout: 5 * time.Second},
+		dir:  dir, config: filepath.Join(dir, "barnabas.yaml"), token: rand.Text(), group: "memory",
 		catalogue: topics.Catalogue{Prefix: "memory.", Partitions: o.Partitions, Tiers: topics.DefaultCatalogue().Tiers},
 	}
 	taken := map[int]bool{}
@@ -97,7 +99,7 @@ var errEnded = errors.New("ended by itself")
 // awaitReady waits until the process says that it is ready.
 func (s *site) awaitReady(ctx context.Context, p *process.Process) error {
 	for {
-		if resp, err := get(ctx, "http://"+s.metrics+"/readyz"); err == nil {
+		if resp, err := s.get(ctx, "/readyz"); err == nil {
 			_ = resp.Body.Close()
 			if resp.StatusCode == http.StatusOK {
 				return nil
@@ -113,19 +115,16 @@ func (s *site) awaitReady(ctx context.Context, p *process.Process) error {
 	}
 }
 
-func get(ctx context.Context, url string) (*http.Response, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+// get asks the process's operators' listener.
+func (s *site) get(ctx context.Context, path string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.metrics+path, http.NoBody)
 	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("ask %s: %w", url, err)
+		return nil, fmt.Errorf("ask for %s: %w", path, err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := s.http.Do(req)
 	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("ask %s: %w", url, err)
+		return nil, fmt.Errorf("ask for %s: %w", path, err)
 	}
-	resp.Body = &cancelled{resp.Body, cancel}
 	return resp, nil
 }
 

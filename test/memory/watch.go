@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,6 +37,15 @@ type Sample struct {
 	CPU         float64 `json:"cpu_seconds"` // so far
 	// Holds are waits that spent no attempt, so far, by reason.
 	Holds map[string]int64 `json:"holds"`
+}
+
+// holds lists the waits by reason.
+func (s *Sample) holds() string {
+	var list []string
+	for _, reason := range slices.Sorted(maps.Keys(s.Holds)) {
+		list = append(list, fmt.Sprintf("%d %s", s.Holds[reason], reason))
+	}
+	return strings.Join(list, ", ")
 }
 
 const mib = 1 << 20
@@ -118,11 +129,11 @@ const holdsOf = `barnabas_holds_total{reason="`
 
 // scrape reads the process's metrics: each series, and the sum of each metric over its labels.
 func (m *run) scrape(ctx context.Context) (map[string]float64, error) {
-	resp, err := get(ctx, "http://"+m.site.metrics+"/metrics")
+	resp, err := m.site.get(ctx, "/metrics")
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // only read
+	defer resp.Body.Close()
 	values := map[string]float64{}
 	lines := bufio.NewScanner(resp.Body)
 	for lines.Scan() {
@@ -149,11 +160,11 @@ func (m *run) scrape(ctx context.Context) (map[string]float64, error) {
 
 // profile keeps a heap profile of the process: where the bytes are when they are most.
 func (m *run) profile(ctx context.Context, name string) {
-	resp, err := get(ctx, "http://"+m.site.metrics+"/debug/pprof/heap")
+	resp, err := m.site.get(ctx, "/debug/pprof/heap")
 	if err != nil {
 		return // a profile more or less
 	}
-	defer resp.Body.Close() //nolint:errcheck // only read
+	defer resp.Body.Close()
 	file, err := os.Create(filepath.Join(m.site.dir, name+".pb.gz"))
 	if err != nil {
 		return
@@ -178,15 +189,4 @@ func (m *run) trim(ctx context.Context) {
 	if _, err := m.admin.DeleteRecords(limited, offsets); err != nil {
 		m.say("what is settled could not be deleted: %v", err)
 	}
-}
-
-// cancelled ends a request's time limit with its body.
-type cancelled struct {
-	io.ReadCloser
-	cancel context.CancelFunc
-}
-
-func (c *cancelled) Close() error {
-	defer c.cancel()
-	return c.ReadCloser.Close()
 }

@@ -39,7 +39,7 @@ func TestPlan_FollowsTheConfiguration(t *testing.T) {
 	t.Parallel()
 	const args = "limits.in_flight=100 limits.rate=50 limits.memory=64MiB lanes.max_entries=10 lanes.max_age=3s breaker.consecutive_hard=2 " +
 		"timeouts.total=4s timeouts.max_total=7s timeouts.headers=4s processor.beat=1s idempotency.window=2h api.max_concurrent=7 topics.partitions=16 " +
-		"topics.replication=2 topics.prefix=x. endpoints.rotation_overlap=5h api.verdict_wait=2s"
+		"topics.replication=2 topics.prefix=x. endpoints.rotation_overlap=5h api.max_lag=900 api.tenant_rate=3 api.verdict_wait=2s"
 	line := []string{"plan", "-o", "json", "--order", "parallel", "--set", "limits.endpoint_in_flight=6"}
 	for set := range strings.FieldsSeq(args) {
 		line = append(line, "--set", set)
@@ -58,7 +58,10 @@ func TestPlan_FollowsTheConfiguration(t *testing.T) {
 	require.InDelta(t, 4, p.Contract.AttemptSeconds, 1e-9)
 	require.InDelta(t, 7200, p.Contract.WindowSeconds, 1e-9)
 	require.InDelta(t, 5*3600, p.Contract.OverlapSeconds, 1e-9)
-	require.Equal(t, 7, p.MaxConcurrent)
+	require.Equal(t, 7, p.API.MaxConcurrent)
+	require.Equal(t, int64(900), p.API.MaxLag)
+	require.InDelta(t, 3, p.API.TenantRate, 1e-9)
+	require.Equal(t, max(int64(64+160)<<20, p.Memory.Live*5/4), p.Memory.Heap)
 	require.Equal(t, 2*100+7+256, p.Memory.Descriptors)
 	require.Equal(t, 16, p.Load.Partitions)
 	require.Equal(t, 2, p.Disk.Copies)
@@ -69,7 +72,7 @@ func TestPlan_FollowsTheConfiguration(t *testing.T) {
 func TestPlan_RefusesWhatIsNoVolume(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		"retry.caps (--set): at least one":                      {"--set", "retry.caps="},
+		"retry.caps (--set): at least one":     {"--set", "retry.caps="},
 		"--output: \"yaml\" is neither":        {"-o", "yaml"},
 		"--payload: \"large\": not a size":     {"--payload", "large"},
 		"payload: 2000000 is outside":          {"--payload", "2MB"},

@@ -104,6 +104,7 @@ func input() plan.Input {
 		Policy: retry.DefaultPolicy(), Breaker: breaker.DefaultConfig(), Unit: unit.DefaultConfig(), Group: processor.DefaultConfig(),
 		Settle: settle.DefaultConfig(), Deliver: deliver.DefaultConfig(), Egress: egress.DefaultConfig(), Topics: topics.DefaultCatalogue(),
 		API:         plan.API{MaxConcurrent: 1024, MaxBody: 1200 << 10, VerdictWait: 500 * time.Millisecond, RotationOverlap: 24 * time.Hour},
+		SoftMemory:  func(records, live int64) int64 { return max(records+160<<20, live+live/4) },
 		Descriptors: 3328,
 	}
 	return in

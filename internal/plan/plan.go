@@ -72,10 +72,9 @@ type Plan struct {
 	Lane     Lane      `json:"lane"`
 	Memory   Memory    `json:"memory"`
 	Disk     Disk      `json:"disk"`
-	// What the API is held to, and the rate at which replays are offered.
-	MaxConcurrent int   `json:"api_max_concurrent"`
-	MaxBody       int64 `json:"api_max_body_bytes"`
-	ReplayRate    int   `json:"replay_rate"`
+	API      API       `json:"api"`
+	// ReplayRate is the rate at which replays are offered, per second.
+	ReplayRate int `json:"replay_rate"`
 }
 
 // Opening is how long the breaker stays open the nth time in a row.
@@ -123,7 +122,7 @@ const MaxLadders = 1_000_000
 // Make works the plan out. The error names everything in the input that does not hold;
 // what cannot be carried is no error but a verdict.
 func Make(in Input) (Plan, error) {
-	errs := []error{in.Installation.validate(), in.Volume.Validate()}
+	errs := []error{in.validate(), in.Volume.Validate()}
 	if in.Ladders < 0 || in.Ladders > MaxLadders {
 		errs = append(errs, fmt.Errorf("%w: ladders: %d is outside 0 to %d", ErrInvalid, in.Ladders, MaxLadders))
 	}
@@ -136,7 +135,7 @@ func Make(in Input) (Plan, error) {
 	}
 	p := Plan{
 		Volume: in.Volume, Contract: contract(in), Schedule: schedule(in), Openings: openings(in.Breaker), Bound: bound(in),
-		MaxConcurrent: in.API.MaxConcurrent, MaxBody: in.API.MaxBody, ReplayRate: dlq.DefaultRate,
+		API: in.API, ReplayRate: dlq.DefaultRate,
 	}
 	p.Load = load(in)
 	p.Lane = laneOf(in)

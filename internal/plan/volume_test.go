@@ -153,7 +153,8 @@ func TestMake_EventsAreAsLargeInKafka(t *testing.T) {
 		t.Cleanup(client.Close)
 		for range n { // each by itself: a batch each
 			r := &kgo.Record{Topic: "t", Key: []byte("ep_" + strings.Repeat("x", 26)), Value: make([]byte, payload), Headers: []kgo.RecordHeader{
-				{Key: topics.HeaderEventType, Value: []byte("order.paid")}, {Key: topics.HeaderContentType, Value: []byte("application/json")},
+				{Key: topics.HeaderEventType, Value: []byte("order.paid")},
+				{Key: topics.HeaderContentType, Value: []byte("application/json")},
 				{Key: topics.HeaderIdempotencyKey, Value: []byte("order-4f8a11c2-9d3e-4a07-b1c5-0e6f7a8b9c0d")},
 			}}
 			require.NoError(t, client.ProduceSync(t.Context(), r).FirstErr())

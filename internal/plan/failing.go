@@ -88,7 +88,8 @@ func (o Outage) markdown(b *strings.Builder, p Plan) {
 	b.WriteString("\n")
 	prose(b, "* by the breakers = endpoints * requests to one (the table before)")
 	prose(b, "* by `limits.rate` = processes * (rate * window + a tenth of a second's worth)")
-	prose(b, "* by `limits.in_flight` = processes * in_flight * (1 + window / timeouts.total), where no endpoint sets a shorter timeout")
+	prose(b, "* by `limits.in_flight` = processes * in_flight * (1 + window / timeouts.headers), where all take the request and never answer, and "+
+		"none has a shorter timeout of its own")
 	prose(b, "* requests at most = the least of breakers and rate; the number of events, their rate and the backlog do not enter")
 	o.holds(b, p)
 }

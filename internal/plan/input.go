@@ -140,7 +140,7 @@ func (i Installation) validate() error {
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...))
 	}
-	if i.Deliver.Timeout <= 0 || i.Deliver.MaxTimeout < i.Deliver.Timeout {
+	if i.Deliver.Timeout <= 0 || i.Deliver.HeaderTimeout <= 0 || i.Deliver.MaxTimeout < i.Deliver.Timeout {
 		bad("timeouts: %s is not over 0 and up to max_total of %s", i.Deliver.Timeout, i.Deliver.MaxTimeout)
 	}
 	if p := i.Breaker.ProbeTimeout; p > 0 && p <= i.Deliver.MaxTimeout {

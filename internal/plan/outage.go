@@ -36,7 +36,7 @@ type OutageWindow struct {
 	Name    string `json:"name"`
 	Seconds int    `json:"seconds"`
 	// ByBreakers is endpoints * requests of one. ByRate is what limits.rate lets through; 0: it is not set. ByInFlight
-	// is what limits.in_flight lets through if every receiver hangs.
+	// is what limits.in_flight lets through if every receiver takes the request and never answers.
 	ByBreakers     int `json:"by_breakers"`
 	ByBreakersHard int `json:"by_breakers_hard"`
 	ByRate         int `json:"by_rate,omitempty"`
@@ -54,7 +54,7 @@ func outage(in Input, b Bound, l Load) Outage {
 	}
 	for _, w := range b.Windows {
 		row := OutageWindow{Name: w.Name, Seconds: w.Seconds, ByBreakers: w.RequestsAny * in.Endpoints, ByBreakersHard: w.RequestsHard * in.Endpoints}
-		hang := in.Deliver.Timeout.Seconds()
+		hang := min(in.Deliver.HeaderTimeout, in.Deliver.Timeout).Seconds()
 		row.ByInFlight = l.Processes * int(float64(in.Group.MaxInFlight)*(1+float64(w.Seconds)/hang))
 		row.Requests = row.ByBreakers
 		if r := in.Group.Rate; r > 0 {

@@ -29,7 +29,7 @@
 // N such endpoints get at most N times as much, and what the caps of P processes let through in W:
 //
 //	limits.rate        P * (rate * W + burst), where it is set
-//	limits.in_flight   P * slots * (1 + W / timeout), where the receivers hang until we give up
+//	limits.in_flight   P * slots * (1 + W / timeouts.headers), where the receivers take requests and never answer
 //
 // # Holds
 //
@@ -122,7 +122,7 @@ const MaxLadders = 1_000_000
 // Make works the plan out. The error names everything in the input that does not hold;
 // what cannot be carried is no error but a verdict.
 func Make(in Input) (Plan, error) {
-	errs := []error{in.validate(), in.Volume.Validate()}
+	errs := []error{in.validate(), in.Validate()}
 	if in.Ladders < 0 || in.Ladders > MaxLadders {
 		errs = append(errs, fmt.Errorf("%w: ladders: %d is outside 0 to %d", ErrInvalid, in.Ladders, MaxLadders))
 	}

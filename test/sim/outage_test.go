@@ -354,32 +354,40 @@ func TestOutage_ADayIsBounded(t *testing.T) {
 	})
 }
 
-// Every receiver hangs, and the caps of the process bound what goes out: requests in flight, and requests per second.
+// Every receiver hangs, and a cap of the process bounds what goes out before the breakers do: requests in flight, or
+// requests per second.
 func TestOutage_TheCapsBoundWhatHangs(t *testing.T) {
 	t.Parallel()
-	o := Outage{
-		Endpoints: 40, Rate: 0.05, Full: 10 * time.Minute, Length: 10 * time.Minute,
-		Failure:   hanging(),
-		Configure: func(c *config.Config) { c.Limits.InFlight, c.Limits.Rate = 6, 0.35 },
+	for name, configure := range map[string]func(*config.Config){
+		"limits.in_flight": func(c *config.Config) { c.Limits.InFlight = 6 },
+		"limits.rate":      func(c *config.Config) { c.Limits.Rate = 0.35 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const length = 10 * time.Minute
+			o := Outage{Endpoints: 40, Rate: 0.05, Full: length, Length: length, Failure: hanging(), Configure: configure}
+			synctest.Test(t, func(t *testing.T) {
+				r := o.Play(t)
+				var all []time.Time
+				for _, s := range r.subs {
+					for _, p := range s.receiver.Posts() {
+						all = append(all, p.Arrived)
+					}
+				}
+				slices.SortFunc(all, time.Time.Compare)
+				windows := r.document(schemas.OrderParallel, o.Endpoints).Outage.Windows
+				for _, w := range windows[:2] {
+					n := mostWithin(all, time.Duration(w.Seconds)*time.Second)
+					t.Logf("%d requests in the worst %s; the plan says %d by the rate, %d by the slots, %d at most", n, w.Name, w.ByRate, w.ByInFlight, w.RequestsHung)
+					require.LessOrEqual(t, n, w.RequestsHung, w.Name)
+				}
+				require.Less(t, windows[0].RequestsHung, windows[0].ByBreakersHard, "the breakers alone would let more through")
+				require.Greater(t, 2*mostWithin(all, time.Minute), windows[0].RequestsHung, "the bound is no number from afar")
+				require.LessOrEqual(t, mostWithin(all, r.cfg.Timeouts.Headers-time.Millisecond), r.cfg.Limits.InFlight, "all that began so lately are in flight")
+				r.requireHoldsBounded(func(w plan.Window) int { return w.RewritesShort })
+			})
+		})
 	}
-	synctest.Test(t, func(t *testing.T) {
-		r := o.Play(t)
-		var all []time.Time
-		for _, s := range r.subs {
-			for _, p := range s.receiver.Posts() {
-				all = append(all, p.Arrived)
-				require.Less(t, p.Beside, r.cfg.Limits.InFlight)
-			}
-		}
-		slices.SortFunc(all, time.Time.Compare)
-		for _, w := range r.document(schemas.OrderParallel, o.Endpoints).Outage.Windows[:2] {
-			n := mostWithin(all, time.Duration(w.Seconds)*time.Second)
-			t.Logf("%d requests in the worst %s; the plan says %d by the rate, %d by the slots, %d at most", n, w.Name, w.ByRate, w.ByInFlight, w.RequestsHung)
-			require.LessOrEqual(t, n, w.RequestsHung, w.Name)
-			require.Greater(t, 2*n, w.RequestsHung*int(min(o.Length, time.Duration(w.Seconds)*time.Second)/time.Second)/w.Seconds, "the bound is no number from afar")
-		}
-		r.requireHoldsBounded(func(w plan.Window) int { return w.RewritesShort })
-	})
 }
 
 // Every receiver hangs, and there are slots enough: the bound on requests is the same, that on writes is the one for probes

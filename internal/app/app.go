@@ -21,9 +21,12 @@ import (
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/processor"
+	"github.com/barnabas-webhooks/barnabas/processor/claim"
+	"github.com/barnabas-webhooks/barnabas/processor/claimstore"
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
 	"github.com/barnabas-webhooks/barnabas/processor/egress"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
+	"github.com/barnabas-webhooks/barnabas/topics"
 )
 
 // stopAPI is how long requests that are being answered may take once the process stops.
@@ -94,7 +97,11 @@ func New(cfg *config.Config, o Options) (_ *App, err error) {
 	}
 	a.closers = append(a.closers, a.client.Close)
 	a.producer, err = kafka.NewProducer(func() (*kgo.Client, error) {
-		return a.newClient(kgo.RecordDeliveryTimeout(produceTimeout), kgo.ProducerLinger(0))
+		return a.newClient(
+			kgo.RecordDeliveryTimeout(produceTimeout), kgo.ProducerLinger(0),
+			// Requests give up before their records do: without a bound, what is under way to a Kafka that is away would grow.
+			kgo.MaxBufferedBytes(produceBuffer),
+		)
 	}, o.Log)
 	if err != nil {
 		return nil, err
@@ -110,6 +117,9 @@ func New(cfg *config.Config, o Options) (_ *App, err error) {
 
 // produceTimeout is how long a produce of the API or of the endpoint registry may take.
 const produceTimeout = 10 * time.Second
+
+// produceBuffer bounds the bytes that are under way to Kafka; what is over is refused at once.
+const produceBuffer = 64 << 20
 
 // newClient makes a Kafka client with the deployment's connection settings.
 func (a *App) newClient(more ...kgo.Opt) (*kgo.Client, error) {
@@ -163,12 +173,36 @@ func (a *App) buildProcessor() (err error) {
 	if a.opts.FetchWait > 0 {
 		group.FetchWait = a.opts.FetchWait
 	}
+	claims, err := a.openClaims()
+	if err != nil {
+		return err
+	}
 	a.processor, err = processor.New(processor.Options{
 		Config: group, Kafka: a.kafka, Catalogue: Catalogue(a.cfg),
 		Policy: Policy(a.cfg), Breaker: Breaker(a.cfg), Unit: unitConfig(a.cfg), Settle: settleConfig(a.cfg),
-		Sender: a.sender, Endpoints: a.table, Disable: a.disable, Log: a.log, Registry: a.registry,
+		Sender: a.sender, Endpoints: a.table, Claims: claims, Disable: a.disable, Log: a.log, Registry: a.registry,
 	})
 	return err
+}
+
+// openClaims opens what arbiters remember with: on disk where there is a directory.
+func (a *App) openClaims() (processor.Claims, error) {
+	if a.cfg.Claims.Directory == "" {
+		return new(claim.Memory), nil
+	}
+	store, err := claimstore.Open(claimstore.Options{
+		Config: claimsConfig(a.cfg), Window: a.cfg.Idempotency.Window, Log: a.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claims.directory: %w", err)
+	}
+	a.closers = append(a.closers, func() {
+		if err := store.Close(); err != nil {
+			a.log.Warn("claims on disk were not closed in order: more of them is read at the next start", obs.KeyError, err)
+		}
+	})
+	a.log.Info("claims on disk", obs.KeyPath, a.cfg.Claims.Directory, obs.KeyClaims, store.Stats().Held)
+	return store, nil
 }
 
 func (a *App) buildAPI() error {
@@ -183,6 +217,9 @@ func (a *App) buildAPI() error {
 	a.api, err = api.New(api.Options{
 		Config: cfg, Log: api.NewEventLog(a.producer, catalogue.Events()), Endpoints: a.endpoints, Table: a.table,
 		Topics: catalogue, Client: a.newClient, Logger: a.log, Metrics: a.registry,
+		Lag: func(ctx context.Context) (map[int32]int64, error) {
+			return topics.EventsLag(ctx, a.admin(), a.cfg.Processor.Group, catalogue)
+		},
 	})
 	return err
 }

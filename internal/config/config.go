@@ -22,6 +22,7 @@ type Config struct {
 	Processor   Processor    `koanf:"processor"`
 	Retry       Retry        `koanf:"retry"`
 	Idempotency Idempotency  `koanf:"idempotency"`
+	Claims      Claims       `koanf:"claims"`
 	Breaker     Breaker      `koanf:"breaker"`
 	Lanes       Lanes        `koanf:"lanes"`
 	Limits      Limits       `koanf:"limits"`
@@ -64,6 +65,12 @@ type Retry struct {
 // Idempotency is the arbiter's window.
 type Idempotency struct {
 	Window time.Duration `koanf:"window" doc:"How long an idempotency key keeps a second delivery away, from the first event's time on."`
+}
+
+// Claims is where the keys of the window are remembered: a cache of the idempotency topic.
+type Claims struct {
+	Directory string `koanf:"directory" doc:"Directory on local disk, of this process alone. Losing it costs a longer start and nothing else. Empty: all keys are kept in memory, and read anew at each start; for dev, the folder claims in dev.data_dir."`
+	Cache     Size   `koanf:"cache"     doc:"Memory for keys on disk, at most. It should hold 1.25 bytes for each: see the runbook."`
 }
 
 // Breaker is the circuit breaker of every endpoint.
@@ -123,6 +130,12 @@ type API struct {
 	MaxBody       Size          `koanf:"max_body"       doc:"Largest request body that is accepted."`
 	VerdictWait   time.Duration `koanf:"verdict_wait"   doc:"How long a send waits for the verdict on its idempotency key before it answers 202 pending. 0: no wait."`
 	MaxConcurrent int           `koanf:"max_concurrent" doc:"Requests served at a time; more are answered 503."`
+	MaxLag        int           `koanf:"max_lag"        doc:"Events of one partition that may wait before sends to its endpoints are answered 503; read every 5 s. Up to 16,384 that are done already may be counted. 0: any number."`
+
+	TenantRate       float64  `koanf:"tenant_rate"       doc:"Sends per second of one tenant, on each API process; more are answered 429. 0: any number."`
+	TenantBurst      int      `koanf:"tenant_burst"      doc:"Sends of one tenant that may come at once after a pause. 0: those of one second."`
+	TenantConcurrent int      `koanf:"tenant_concurrent" doc:"Requests of one tenant served at a time; more are answered 429. 0: half of max_concurrent, or all of it where there is one tenant."`
+	Tenants          []string `koanf:"tenants"           doc:"Limits of single tenants in place of the three above: TENANT:RATE:BURST:CONCURRENT, where 0 means what it means there."`
 }
 
 // Metrics is the operators' listener.

@@ -22,6 +22,8 @@ const (
 	maxWindow = 25 * time.Hour                 // the idempotency topic keeps claims for 26 h
 	maxTier   = 72 * time.Hour                 // the retry topics keep deliveries for 7 d
 	maxBody   = Size(schemas.MaxSendBodyBytes) // holds the largest payload in base64
+	// minClaimsCache holds what claims on disk cannot do without.
+	minClaimsCache = 8 * MiB
 	// maxTransaction is the brokers' default transaction.max.timeout.ms.
 	maxTransaction = 15 * time.Minute
 )
@@ -77,6 +79,7 @@ func (v *validator) common(c *Config) {
 	v.listeners(c)
 	v.check(c.Idempotency.Window > 0 && c.Idempotency.Window <= maxWindow, "idempotency.window",
 		"must be more than 0 and at most %s, as claims are kept for 26h; not %s", maxWindow, c.Idempotency.Window)
+	v.check(c.Claims.Cache >= minClaimsCache, "claims.cache", "must be at least %s, not %s", minClaimsCache, c.Claims.Cache)
 	v.check(c.Endpoints.RotationOverlap >= 0, "endpoints.rotation_overlap", "must not be negative")
 	v.check(c.Endpoints.SecretKey == "" || c.Endpoints.SecretKeyFile == "", "endpoints.secret_key",
 		"secret_key and secret_key_file are both set: give one")
@@ -216,6 +219,12 @@ func (v *validator) bounds(c *Config) {
 	v.check(c.Limits.Memory >= c.Lanes.MaxBytes, "limits.memory", "%s is less than lanes.max_bytes %s", c.Limits.Memory, c.Lanes.MaxBytes)
 	v.check(c.API.VerdictWait >= 0 && c.API.VerdictWait <= 10*time.Second, "api.verdict_wait", "must be from 0 to 10s, not %s", c.API.VerdictWait)
 	v.check(c.API.MaxConcurrent >= 1, "api.max_concurrent", "must be at least 1, not %d", c.API.MaxConcurrent)
+	v.check(c.API.MaxLag >= 0, "api.max_lag", "must not be negative")
+	v.check(c.API.TenantRate >= 0, "api.tenant_rate", "must not be negative")
+	v.check(c.API.TenantBurst >= 0, "api.tenant_burst", "must not be negative")
+	v.check(c.API.TenantBurst == 0 || c.API.TenantRate > 0, "api.tenant_burst", "is set, but tenant_rate is not")
+	v.check(c.API.TenantConcurrent >= 0 && c.API.TenantConcurrent <= c.API.MaxConcurrent, "api.tenant_concurrent",
+		"must be from 0 to max_concurrent %d, not %d", c.API.MaxConcurrent, c.API.TenantConcurrent)
 }
 
 // C-177: an item that means nothing is refused and named.

@@ -48,7 +48,6 @@ func Layers() []Layer {
 			{Path: "processor/breaker", Why: "state machine of one endpoint's health"},
 			{Path: "processor/caps", Why: "what units share: in flight, bytes, rate"},
 			{Path: "processor/lease", Why: "whether a process may still take its units for its own"},
-			{Path: "processor/metrics", Why: "what the processor counts"},
 			{Path: "processor/claim", Only: []string{"schemas"}, Why: "verdicts by log order: pure, with what it remembers behind an interface"},
 			{Path: "processor/balance", Only: nothing, Why: "which member owns which unit: a pure assignment"},
 			{Path: "internal/kafka", Why: "options of the Kafka client"},

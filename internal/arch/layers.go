@@ -78,7 +78,7 @@ func Layers() []Layer {
 		}},
 		{Name: "surface", Packages: []Package{
 			{Path: "internal/api", Why: "HTTP in front of Kafka; it never reaches into a processor"},
-			{Path: "internal/plan", Why: "the schedule and its bounds, from configuration"},
+			{Path: "internal/plan", Why: "schedule, bounds and needs, from volume and configuration: the parts' own Config types, no file of settings"},
 			{Path: "internal/listen", Why: "the development receiver: verifies signatures as any receiver would"},
 		}},
 		{Name: "access", Packages: []Package{

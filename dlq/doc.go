@@ -23,6 +23,12 @@
 // so after kill -9 at any point a letter is either marked and replayed or
 // neither, and running the same command again goes on where it stopped.
 //
+// What is reported is what the log says. After the end of each batch, answered or
+// not, its mark is read back, read_committed, where the broker put it: it is there
+// or it was aborted, and neither can change any more (writer.go:marked says why the
+// client's word is not enough). A replay whose batch went wrong stops with a true
+// count; only where the brokers cannot be asked is it [ErrOutcomeUnknown].
+//
 // Two operators at once. Both use the transactional id <prefix>dlq-replay, and
 //
 //	A: InitProducerID (epoch 1) -> reads marks -> writes ...

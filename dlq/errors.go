@@ -15,13 +15,14 @@ var (
 	// ErrNoMatch says that no dead letter is in the scope.
 	ErrNoMatch = errors.New("no dead letter matches")
 	// ErrFenced says that another replay has taken over (the newer one wins), or
-	// that a transaction outlived its timeout. What this run had committed stays
-	// replayed; of the batch under way nothing was written.
+	// that a transaction outlived its timeout. What the result counts as replayed
+	// stays so; of anything else nothing was written.
 	ErrFenced = errors.New("another replay took over, or a batch took longer than the transaction timeout; what was reported as replayed stays so, running again goes on from there")
 	// ErrStalled says that the brokers gave no progress for a minute.
 	ErrStalled = errors.New("no progress from Kafka")
 	// ErrOutcomeUnknown says that the last batch may or may not have been
-	// committed. Never guessed: running again reads what is marked and goes on.
+	// committed, and that the brokers could not be asked in time. Never guessed:
+	// running again reads what is marked and goes on.
 	ErrOutcomeUnknown = errors.New("outcome of the last batch unknown; running again goes on from what was really committed")
 )
 

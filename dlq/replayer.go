@@ -200,12 +200,15 @@ func (r *replayer) send(ctx context.Context, letters []*Letter) error {
 		sent = append(sent, l)
 	}
 	if len(sent) > 0 {
-		if err := r.w.commit(ctx, records); err != nil {
+		committed, err := r.w.commit(ctx, records)
+		if committed {
+			for _, l := range sent {
+				r.res.replayed(l)
+			}
+		}
+		if err != nil {
 			return err
 		}
-	}
-	for _, l := range sent {
-		r.res.replayed(l)
 	}
 	r.o.Progress(Progress{
 		Phase: PhaseReplay, Done: int64(r.res.Replayed), Total: r.total, Refused: r.res.Refused,

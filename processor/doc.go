@@ -21,5 +21,6 @@
 // Ownership (ownership.go): one consumer group subscribes to all unit topics, and
 // package balance keeps each unit whole on one member. A unit is restored from
 // the compacted topics (package facts) before it works, drained before it is
-// given up, and dropped when it is lost.
+// given up, and dropped when it is lost. A process that was silent for longer
+// than the group's session starts nothing before it is confirmed (package lease).
 package processor

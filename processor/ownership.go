@@ -4,18 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/processor/claim"
 	"github.com/barnabas-webhooks/barnabas/processor/facts"
+	"github.com/barnabas-webhooks/barnabas/processor/lease"
 	"github.com/barnabas-webhooks/barnabas/processor/settle"
 	"github.com/barnabas-webhooks/barnabas/processor/unit"
 )
@@ -27,8 +30,10 @@ var ErrNotInGroup = errors.New("not in the consumer group yet")
 // the poller and the settler ask it.
 type ownership struct {
 	shared *unit.Shared
+	group  string
 	drain  time.Duration
 	client atomic.Pointer[kgo.Client] // the group's; nil before it is made
+	lease  *lease.Lease
 
 	life     context.Context //nolint:containedctx // units and restores live as long as the processor
 	names    map[[16]byte]string
@@ -39,13 +44,24 @@ type ownership struct {
 	member      string // id under which the units were assigned
 	assignments uint64
 
+	stand // partitions that are not fetched
+
+	joined   atomic.Bool // between an assignment and a loss: the client keeps its member id when it is cut off
 	expelled atomic.Bool // units were taken away unsaid, or dropped; the group must be joined anew
 	spoiled  atomic.Bool // the claims must be renewed before that
 	wake     func()      // ends the poll under way
+
+	quiet *slog.Logger // of what repeats a few lines per minute and cause (C-236)
 }
 
-func newOwnership(shared *unit.Shared, drain time.Duration, wake func()) *ownership {
-	return &ownership{shared: shared, drain: drain, wake: wake, units: map[int32]*unit.Unit{}}
+func newOwnership(shared *unit.Shared, cfg Config, wake func()) *ownership {
+	o := &ownership{
+		shared: shared, group: cfg.Group, drain: cfg.DrainTimeout, wake: wake, units: map[int32]*unit.Unit{},
+		quiet: slog.New(obs.NewQuiet(shared.Log.Handler(), obs.QuietOptions{})),
+	}
+	o.lease = lease.New(cfg.SessionTimeout, o.confirm, shared.Log)
+	shared.Lease = o.lease
+	return o
 }
 
 // begin sets what units need while the processor runs.
@@ -87,14 +103,36 @@ func (o *ownership) forgotten() bool {
 	return len(o.units) > 0 && o.member != member
 }
 
+// confirm asks the group, by a heartbeat, whether this process is the member that its
+// units were assigned to. While a rebalance is under way it still is.
+func (o *ownership) confirm(ctx context.Context) error {
+	member, generation := o.Membership()
+	if member == "" {
+		return ErrNotInGroup
+	}
+	req := kmsg.NewPtrHeartbeatRequest()
+	req.Group, req.MemberID, req.Generation = o.group, member, generation
+	resp, err := req.RequestWith(ctx, o.client.Load())
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil && !errors.Is(err, kerr.RebalanceInProgress) {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	if now, _ := o.Membership(); now != member || o.forgotten() {
+		return ErrNotInGroup // as another one than the units' member
+	}
+	return nil
+}
+
 // Pause implements unit.Intake.
 func (o *ownership) Pause(topic string, partition int32) {
-	o.client.Load().PauseFetchPartitions(map[string][]int32{topic: {partition}})
+	o.still(o.client.Load(), place{topic, partition}, unitFull, true)
 }
 
 // Resume implements unit.Intake.
 func (o *ownership) Resume(topic string, partition int32) {
-	o.client.Load().ResumeFetchPartitions(map[string][]int32{topic: {partition}})
+	o.still(o.client.Load(), place{topic, partition}, unitFull, false)
 }
 
 func (o *ownership) unit(partition int32) *unit.Unit {
@@ -125,7 +163,7 @@ func (o *ownership) has(partition int32) bool {
 
 // ready is nil when the process is in the group and all its units work.
 func (o *ownership) ready() error {
-	if member, _ := o.Membership(); member == "" {
+	if member, _ := o.Membership(); member == "" || !o.joined.Load() {
 		return ErrNotInGroup
 	}
 	waiting := 0
@@ -146,6 +184,7 @@ func (o *ownership) ready() error {
 // until they are restored.
 func (o *ownership) assigned(_ context.Context, cl *kgo.Client, given map[string][]int32) {
 	o.client.Store(cl)
+	o.joined.Store(true)
 	if o.forgotten() {
 		o.expel()
 		return
@@ -157,10 +196,7 @@ func (o *ownership) assigned(_ context.Context, cl *kgo.Client, given map[string
 	// Topics may come one after another, while the group's leader learns of them: the
 	// unit that is there goes on with all of them.
 	numbers := slices.DeleteFunc(numbersOf(given), o.has)
-	// Pauses survive revocation, so those of an earlier stint go first; then the
-	// new unit stands still until it says otherwise.
-	cl.ResumeFetchPartitions(given)
-	cl.PauseFetchPartitions(given)
+	o.begun(cl, given) // a new unit stands still until it says otherwise
 	if len(numbers) == 0 {
 		return
 	}
@@ -278,7 +314,7 @@ func (o *ownership) revoked(ctx context.Context, cl *kgo.Client, gone map[string
 	}
 	o.drainUnits(leaving)
 	o.remove(numbers)
-	cl.ResumeFetchPartitions(gone)
+	o.ended(cl, gone)
 	if len(numbers) > 0 { // every rebalance calls this, also where nothing is to be given up
 		o.shared.Log.Info("units given up", obs.KeyUnits, numbers)
 	}
@@ -286,6 +322,7 @@ func (o *ownership) revoked(ctx context.Context, cl *kgo.Client, gone map[string
 
 // lost drops units that are somebody else's already: nothing of them is settled.
 func (o *ownership) lost(_ context.Context, cl *kgo.Client, gone map[string][]int32) {
+	o.joined.Store(false)
 	numbers := numbersOf(gone)
 	for _, n := range numbers {
 		if u := o.unit(n); u != nil {
@@ -293,9 +330,9 @@ func (o *ownership) lost(_ context.Context, cl *kgo.Client, gone map[string][]in
 		}
 	}
 	o.remove(numbers)
-	cl.ResumeFetchPartitions(gone)
+	o.ended(cl, gone)
 	if len(numbers) > 0 { // without the broker it is called again and again
-		o.shared.Log.Warn("units lost", obs.KeyUnits, numbers)
+		o.quiet.Warn("units lost", obs.KeyUnits, numbers)
 	}
 }
 

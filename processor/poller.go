@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/barnabas-webhooks/barnabas/internal/obs"
+	"github.com/barnabas-webhooks/barnabas/processor/lease"
 	"github.com/barnabas-webhooks/barnabas/processor/unit"
 )
 
@@ -18,18 +19,18 @@ const (
 	// pollFull is the same while the memory budget is used up: how soon it is seen
 	// that there is room again.
 	pollFull = 50 * time.Millisecond
+	// roomEvery is how often units are asked to make room while the memory budget is used up.
+	roomEvery = 500 * time.Millisecond
 	// pollRecords bounds one poll, so that memory is charged in steps.
 	pollRecords = 5000
-	// quietErrors is how long a fetch error that goes on is not logged again.
-	quietErrors = 30 * time.Second
 )
 
 // poll fetches records and hands them to their units until ctx ends. Intake
 // stands still while the memory budget is used up; the polling does not.
 func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 	consumed := p.opts.Catalogue.Consumed()
-	logged := map[string]time.Time{}
-	full := false
+	t := newTrouble()
+	full, asked := false, time.Time{}
 	for ctx.Err() == nil {
 		wait := pollFor
 		switch now := p.memory.Full(); {
@@ -42,6 +43,16 @@ func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 		}
 		if full {
 			wait = pollFull
+			if time.Since(asked) > roomEvery {
+				asked = time.Now()
+				for _, u := range p.ownership.all() {
+					u.MakeRoom()
+				}
+			}
+		}
+		p.retry(group, t, time.Now())
+		if next := t.next(); !next.IsZero() {
+			wait = min(wait, max(time.Until(next), time.Millisecond))
 		}
 		short, cancel := context.WithTimeout(ctx, wait)
 		p.interrupt.Store(&cancel)
@@ -55,20 +66,27 @@ func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 			return errors.New("processor: the group's client was closed")
 		}
 		fetches.EachPartition(func(f kgo.FetchTopicPartition) { //nolint:contextcheck // reading an event waits for nothing
+			if f.Err == nil {
+				t.fetched(place{f.Topic, f.Partition})
+			}
 			p.handOver(f.Topic, f.Partition, unit.Log{Start: f.LogStartOffset, End: f.HighWatermark}, f.Records)
 		})
+		fetches.EachError(func(topic string, partition int32, err error) { p.failed(ctx, group, t, place{topic, partition}, err) })
+		p.bury(group, t)       //nolint:contextcheck // reading an event waits for nothing
 		group.AllowRebalance() // after every poll, the empty and the failed ones too
-		fetches.EachError(func(topic string, partition int32, err error) {
-			if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-				return
-			}
-			if key := topic + err.Error(); time.Since(logged[key]) > quietErrors {
-				logged[key] = time.Now()
-				p.opts.Log.Warn("fetch failed, it goes on", obs.KeyTopic, topic, obs.KeyPartition, partition, obs.KeyError, err)
-			}
-		})
 	}
 	return nil
+}
+
+// heartbeats tells the lease of the answers to the group client's heartbeats.
+type heartbeats struct{ lease *lease.Lease }
+
+var _ kgo.HookBrokerE2E = heartbeats{}
+
+func (h heartbeats) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e2e kgo.BrokerE2E) {
+	if key == int16(kmsg.Heartbeat) && e2e.Err() == nil {
+		h.lease.Heard(e2e.DurationE2E())
+	}
 }
 
 // errExpelled ends the polling of a member that must join the group anew.

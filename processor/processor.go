@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -76,7 +77,7 @@ func New(o Options) (*Processor, error) {
 		Config: o.Unit, Catalogue: o.Catalogue, Policy: o.Policy, Breaker: o.Breaker,
 		Sender: o.Sender, Endpoints: o.Endpoints, Disable: o.Disable,
 		InFlight: inFlight, Rate: caps.NewRate(o.Rate), Memory: memory, Rand: rand.Float64, Log: o.Log, Metrics: m,
-	}, o.DrainTimeout, p.wake)
+	}, o.Config, p.wake)
 	return p, nil
 }
 
@@ -86,6 +87,8 @@ func (p *Processor) Ready() error { return p.ownership.ready() }
 // Run works until ctx ends, then stops in order: it fetches no more, lets its
 // units drain, settles, leaves the group.
 func (p *Processor) Run(ctx context.Context) error {
+	var leasing sync.WaitGroup
+	defer leasing.Wait()
 	// What settles and writes outlives ctx until the drain is over.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -115,7 +118,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		NewClient: func(transactionalID string) (*kgo.Client, error) {
 			return p.client(
 				kgo.TransactionalID(transactionalID), kgo.TransactionTimeout(p.opts.Settle.TransactionTimeout),
-				kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
+				kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0), kgo.BrokerMaxWriteBytes(writeBytes),
 				kgo.RecordDeliveryTimeout(p.opts.Settle.TransactionTimeout), kgo.UnknownTopicRetries(1),
 			)
 		},
@@ -127,6 +130,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		},
 		Admin: kadm.NewClient(admin), Catalogue: p.opts.Catalogue, Claims: p.opts.Claims, Window: p.opts.Window, Log: p.opts.Log,
 	})
+	leasing.Go(func() { p.ownership.lease.Run(life) })
 	settled := make(chan error, 1)
 	settling, stopSettling := context.WithCancel(life)
 	defer stopSettling()
@@ -185,16 +189,24 @@ func (p *Processor) group() (*kgo.Client, error) {
 	return p.client(
 		kgo.ConsumerGroup(p.opts.Group), kgo.ConsumeTopics(p.opts.Catalogue.Consumed()...), kgo.Balancers(balance.Balancer{}),
 		kgo.SessionTimeout(p.opts.SessionTimeout), kgo.RebalanceTimeout(p.opts.RebalanceTimeout),
-		kgo.HeartbeatInterval(p.opts.Heartbeat),
+		kgo.HeartbeatInterval(p.opts.Heartbeat), kgo.WithHooks(heartbeats{o.lease}),
 		kgo.BlockRebalanceOnPoll(), kgo.DisableAutoCommit(), // offsets are read stable: franz-go always does
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		// A new group, and one whose offsets retention has overtaken, starts at what there is: nothing is skipped.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchMaxWait(p.opts.FetchWait), kgo.FetchMaxBytes(16<<20), kgo.FetchMaxPartitionBytes(1<<20),
+		kgo.MaxDecompressBatchBytes(maxBatch), kgo.FetchMaxWait(p.opts.FetchWait),
+		kgo.FetchMaxBytes(fetchBytes(p.opts.MaxMemory)), kgo.FetchMaxPartitionBytes(1<<20),
 		kgo.OnPartitionsAssigned(o.assigned), kgo.OnPartitionsRevoked(o.revoked), kgo.OnPartitionsLost(o.lost),
 		kgo.OnOffsetsFetched(o.fetched), kgo.OnPartitionsCallbackBlocked(p.rebalanceBlocked),
 	)
 }
+
+// fetchBytes bounds one fetch from one broker. What was fetched and not polled yet is not charged to the memory budget,
+// one such fetch for each broker; and it is compressed, as it comes.
+func fetchBytes(memory int64) int32 { return int32(min(max(memory/32, 1<<20), 16<<20)) }
+
+// writeBytes bounds one produce request of the settler. The client keeps the buffers that requests are made in.
+const writeBytes = 4 << 20
 
 // topicIDs looks up the ids of the consumed topics: offset commits name them by id as well. It waits for a
 // cluster that cannot be asked until ctx ends; a topic that is not there is an error.
@@ -202,7 +214,7 @@ func (p *Processor) topicIDs(ctx context.Context, admin *kadm.Client) (map[strin
 	for wait := time.Second; ; wait = min(2*wait, 30*time.Second) {
 		details, err := admin.ListTopics(ctx, p.opts.Catalogue.Consumed()...)
 		if err == nil {
-			err = details.Error()
+			err = missing(details)
 		}
 		if err == nil {
 			ids := map[string][16]byte{}
@@ -222,4 +234,15 @@ func (p *Processor) topicIDs(ctx context.Context, admin *kadm.Client) (map[strin
 		case <-time.After(wait):
 		}
 	}
+}
+
+// missing joins what is wrong with topics, each with its name.
+func missing(details kadm.TopicDetails) error {
+	var errs []error
+	for _, d := range details.Sorted() {
+		if d.Err != nil {
+			errs = append(errs, fmt.Errorf("topic %s: %w", d.Topic, d.Err))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -1,10 +1,13 @@
 package processor_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,7 +18,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"github.com/barnabas-webhooks/barnabas/internal/kafka"
 	"github.com/barnabas-webhooks/barnabas/processor"
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
@@ -58,25 +63,38 @@ type world struct {
 	client    *kgo.Client
 	catalogue topics.Catalogue
 
-	mu    sync.Mutex // guards posts
-	posts map[string][]time.Time
-	by    map[string]map[string]bool // processes that posted a delivery
-	takes time.Duration
-	regs  []*prometheus.Registry // of all processes
+	mu       sync.Mutex // guards posts
+	posts    map[string][]time.Time
+	by       map[string]map[string]bool // processes that posted a delivery
+	at       map[string][]time.Time     // when each process started a post
+	takes    time.Duration
+	script   func(deliver.Request) (deliver.Result, time.Duration) // in place of a 204 that takes takes; nil: none
+	active   map[string]int                                        // under way, by delivery
+	overlaps int                                                   // times that one was under way twice
+	regs     []*prometheus.Registry                                // of all processes
+	log      slog.Handler                                          // of processes from here on; nil: none
+	more     func(*processor.Options)
+	links    map[string]*link         // by process
+	names    func(addr string) string // of the links; nil: addresses are what they say
+	seed     string
+	secured  bool // by SASL; the test itself is admin
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t *testing.T, more ...kfake.Opt) *world {
 	t.Helper()
 	w := &world{
 		t: t, network: &kfake.VirtualNetwork{}, catalogue: topics.DefaultCatalogue(),
-		posts: map[string][]time.Time{}, by: map[string]map[string]bool{}, takes: 10 * time.Millisecond,
+		posts: map[string][]time.Time{}, by: map[string]map[string]bool{}, at: map[string][]time.Time{}, takes: 10 * time.Millisecond,
+		active: map[string]int{}, links: map[string]*link{},
 	}
 	w.catalogue.Partitions = 8
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(w.network.Listen),
-		kfake.GroupMinSessionTimeout(time.Second))
+	cluster, err := kfake.NewCluster(append([]kfake.Opt{
+		kfake.NumBrokers(1), kfake.Ports(9092), kfake.ListenFn(w.network.Listen), kfake.GroupMinSessionTimeout(time.Second),
+	}, more...)...)
 	require.NoError(t, err)
 	t.Cleanup(cluster.Close)
 	w.cluster = cluster
+	w.secured = len(more) > 0
 	w.newClient()
 	return w
 }
@@ -91,7 +109,11 @@ func (w *world) newClient() {
 }
 
 func (w *world) kafka() []kgo.Opt {
-	return []kgo.Opt{kgo.SeedBrokers("localhost:9092"), kgo.Dialer(w.network.DialContext)}
+	opts := []kgo.Opt{kgo.SeedBrokers(cmp.Or(w.seed, "localhost:9092")), kgo.Dialer(w.network.DialContext)}
+	if w.secured {
+		opts = append(opts, kgo.SASL(scram.Auth{User: "admin", Pass: "admin"}.AsSha256Mechanism()))
+	}
+	return opts
 }
 
 func (w *world) createTopics() {
@@ -101,25 +123,39 @@ func (w *world) createTopics() {
 	require.NoError(w.t, resp.Error())
 }
 
-// process starts one; stop ends it in order and returns what Run returned.
+// process starts one, with the world's options and its own; stop ends it in order and returns what Run returned.
 func (w *world) process(name string, options ...func(*processor.Options)) (p *processor.Processor, stop func() error) {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	if os.Getenv("BARNABAS_TEST_LOG") != "" {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", name)
 	}
+	if w.log != nil {
+		log = slog.New(w.log)
+	}
+	l := &link{network: w.network, names: w.names}
+	w.links[name] = l
+	cfg := kafka.DefaultConfig()
+	cfg.Dialer = l.dial
+	connection, err := cfg.Options(log)
+	require.NoError(w.t, err)
+	connection = append(connection, kgo.SeedBrokers("localhost:9092"))
 	reg := prometheus.NewRegistry()
 	w.regs = append(w.regs, reg)
 	o := processor.Options{
-		Config: processor.DefaultConfig(), Kafka: w.kafka(), Catalogue: w.catalogue, Policy: retry.DefaultPolicy(),
+		Config: processor.DefaultConfig(), Catalogue: w.catalogue, Policy: retry.DefaultPolicy(),
+		Kafka:   slices.Concat(w.kafka(), connection),
 		Breaker: breaker.DefaultConfig(), Unit: unit.DefaultConfig(), Settle: settle.DefaultConfig(),
 		Sender: sender{w, name}, Endpoints: everyEndpoint{}, Disable: func(*endpoint.Endpoint, string) {},
 		Log: log, Registry: reg,
 	}
+	if w.more != nil {
+		w.more(&o)
+	}
 	for _, change := range options {
 		change(&o)
 	}
-	p, err := processor.New(o)
+	p, err = processor.New(o)
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	done := make(chan error, 1)
@@ -130,6 +166,34 @@ func (w *world) process(name string, options ...func(*processor.Options)) (p *pr
 	})
 	w.t.Cleanup(func() { _ = stop() })
 	return p, stop
+}
+
+// counter is a slog.Handler that counts the lines from warnings up.
+type counter struct {
+	mu    sync.Mutex // guards lines
+	lines map[string]int
+}
+
+func (*counter) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
+func (c *counter) WithAttrs([]slog.Attr) slog.Handler         { return c }
+func (c *counter) WithGroup(string) slog.Handler              { return c }
+func (c *counter) Handle(_ context.Context, r slog.Record) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lines[r.Message]++
+	return nil
+}
+
+func (c *counter) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.lines)
+}
+
+func (c *counter) counts() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return maps.Clone(c.lines)
 }
 
 // send produces n events of as many endpoints.
@@ -203,27 +267,53 @@ func (w *world) delivered() (n, again int) {
 	return len(w.posts), again
 }
 
+// startedBy is when a process started its posts.
+func (w *world) startedBy(name string) []time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.at[name])
+}
+
 type sender struct {
 	w    *world
 	name string
 }
 
 func (s sender) Attempt(ctx context.Context, r deliver.Request) deliver.Result {
-	res := deliver.Result{StartedAt: time.Now(), Outcome: retry.Outcome{Class: retry.OK, Status: 204}}
+	res, takes := deliver.Result{Outcome: retry.Outcome{Class: retry.OK, Status: 204}, Sent: true}, s.w.takes
 	s.w.mu.Lock()
-	s.w.posts[r.Delivery.ID] = append(s.w.posts[r.Delivery.ID], res.StartedAt)
+	if s.w.script != nil {
+		res, takes = s.w.script(r)
+	}
+	res.StartedAt = time.Now()
+	id := r.Delivery.ID
+	s.w.posts[id] = append(s.w.posts[id], res.StartedAt)
+	s.w.at[s.name] = append(s.w.at[s.name], res.StartedAt)
 	if s.w.by[s.name] == nil {
 		s.w.by[s.name] = map[string]bool{}
 	}
-	s.w.by[s.name][r.Delivery.ID] = true
+	s.w.by[s.name][id] = true
+	if s.w.active[id]++; s.w.active[id] > 1 {
+		s.w.overlaps++
+	}
 	s.w.mu.Unlock()
 	select {
-	case <-time.After(s.w.takes):
+	case <-time.After(takes):
 	case <-ctx.Done():
 		res.Class = retry.Cancelled
 	}
 	res.Duration = time.Since(res.StartedAt)
+	s.w.mu.Lock()
+	s.w.active[id]--
+	s.w.mu.Unlock()
 	return res
+}
+
+// kill is kill -9: nothing of the process reaches Kafka any more. What is left of it in memory ends by itself.
+func (w *world) kill(name string, stop func() error) {
+	w.t.Helper()
+	w.links[name].breaks(errRefused)
+	go func() { _ = stop() }()
 }
 
 // everyEndpoint knows all ids.
@@ -241,7 +331,6 @@ func TestProcessor_SharesUnitsInOrder(t *testing.T) {
 		w := newWorld(t)
 		w.createTopics()
 		a, stopA := w.process("a")
-		require.ErrorIs(t, a.Ready(), processor.ErrNotInGroup)
 		time.Sleep(10 * time.Second)
 		require.NoError(t, a.Ready())
 		w.send(100)
@@ -306,4 +395,28 @@ func TestProcessor_MissingTopics(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.ErrorContains(t, stop(), "look up topics")
 	})
+}
+
+// metric reads a counter or gauge, added up over its labels or of the label's one value.
+func metric(t *testing.T, registry *prometheus.Registry, name, label string) (v float64) {
+	t.Helper()
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
+				v += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return v
+}
+
+// gauged adds a gauge up over processes.
+func (w *world) gauged(name string) (sum float64) {
+	w.t.Helper()
+	for _, reg := range w.regs {
+		sum += metric(w.t, reg, name, "")
+	}
+	return sum
 }

@@ -3,11 +3,23 @@ package schemas
 // EncodeAttempt writes an attempt in Avro single-object encoding. Its error
 // and excerpt are cut to their limits; NextAt is rounded up to a millisecond,
 // Duration down to a microsecond.
-func EncodeAttempt(v *Attempt) ([]byte, error) { return registry().attempt.encode(v) }
+func EncodeAttempt(v *Attempt) ([]byte, error) {
+	d := registry().attempt.create(v.check(), attemptSize(v))
+	v.fields(&d)
+	return d.encoded()
+}
 
 // DecodeAttempt reads what EncodeAttempt wrote, in any version; Excerpt points
 // into b. The error is a *[DecodeError].
-func DecodeAttempt(b []byte) (Attempt, error) { return registry().attempt.decode(b) }
+func DecodeAttempt(b []byte) (Attempt, error) {
+	d := registry().attempt.open(b)
+	var v Attempt
+	v.fields(&d)
+	if err := d.close(v.check()); err != nil {
+		return Attempt{}, err
+	}
+	return v, nil
+}
 
 func (a *Attempt) check() error {
 	return firstError(
@@ -24,46 +36,22 @@ func attemptSize(a *Attempt) int {
 		len(a.Error) + len(a.Excerpt) + len(a.Decision) + len(a.Source.Topic) + len(a.OwnerDeliveryID)
 }
 
-func attemptNative(a *Attempt) map[string]any {
-	return map[string]any{
-		"kind":              string(a.Kind),
-		"delivery_id":       a.DeliveryID,
-		"endpoint_id":       a.EndpointID,
-		"tenant":            clean(a.Tenant, MaxNameBytes),
-		"event_type":        clean(a.EventType, MaxNameBytes),
-		"number":            a.Number,
-		"replay":            a.Replay,
-		"at":                millis(a.At),
-		"duration_micros":   max(a.Duration.Microseconds(), 0),
-		"class":             clean(a.Class, MaxNameBytes),
-		"status":            a.Status,
-		"error":             clean(a.Error, MaxErrorBytes),
-		"excerpt":           orEmpty(cut(a.Excerpt, MaxExcerptBytes)),
-		"decision":          clean(a.Decision, MaxNameBytes),
-		"next_at":           dueMillis(a.NextAt),
-		"source":            coordinatesNative(a.Source),
-		"owner_delivery_id": clean(a.OwnerDeliveryID, MaxDeliveryIDBytes),
-	}
-}
-
-func attemptV1(f fields) Attempt {
-	return Attempt{
-		Kind:            AttemptKind(f.text("kind")),
-		DeliveryID:      f.text("delivery_id"),
-		EndpointID:      f.text("endpoint_id"),
-		Tenant:          f.text("tenant"),
-		EventType:       f.text("event_type"),
-		Number:          f.int("number"),
-		Replay:          f.int("replay"),
-		At:              f.time("at"),
-		Duration:        f.micros("duration_micros"),
-		Class:           f.text("class"),
-		Status:          f.int("status"),
-		Error:           f.text("error"),
-		Excerpt:         f.bytes("excerpt"),
-		Decision:        f.text("decision"),
-		NextAt:          f.time("next_at"),
-		Source:          f.coordinates("source"),
-		OwnerDeliveryID: f.text("owner_delivery_id"),
-	}
+func (a *Attempt) fields(d *datum) {
+	d.text("kind", (*string)(&a.Kind))
+	d.text("delivery_id", &a.DeliveryID)
+	d.text("endpoint_id", &a.EndpointID)
+	d.label("tenant", &a.Tenant, MaxNameBytes)
+	d.label("event_type", &a.EventType, MaxNameBytes)
+	d.int("number", &a.Number)
+	d.int("replay", &a.Replay)
+	d.time("at", &a.At)
+	d.micros("duration_micros", &a.Duration)
+	d.label("class", &a.Class, MaxNameBytes)
+	d.int("status", &a.Status)
+	d.label("error", &a.Error, MaxErrorBytes)
+	d.excerpt("excerpt", &a.Excerpt)
+	d.label("decision", &a.Decision, MaxNameBytes)
+	d.due("next_at", &a.NextAt)
+	a.Source.fields(d, "source")
+	d.label("owner_delivery_id", &a.OwnerDeliveryID, MaxDeliveryIDBytes)
 }

@@ -19,39 +19,36 @@ const (
 	maxSchemaDepth = 64 // types within types
 )
 
-// schema is one version of one record's schema, ready to read and write with.
+// schema is one version of one record's schema.
 type schema struct {
-	name  string // of its file, without .avsc: event.v1
-	codec *goavro.Codec
-	shape *shape
+	name        string // of its file, without .avsc: event.v1
+	layout      []string
+	fingerprint uint64
 	// alias is the fingerprint that goavro computes of the schema as it stands in its
 	// file, logical types and all: records that a Go producer writes with it carry that
 	// one. Nothing is written with it here.
 	alias uint64
 }
 
-func (s *schema) fingerprint() uint64 { return s.codec.Rabin }
-
-// loadSchema compiles an embedded schema. Those are part of the program and
-// covered by tests, so a broken one is a panic.
-func loadSchema(name string) *schema {
+// loadSchema compiles an embedded schema.
+func loadSchema(name string) (*schema, error) {
 	text, err := schemaFiles.ReadFile(name + ".avsc")
 	if err != nil {
-		panic(fmt.Sprintf("schemas: %v", err))
+		return nil, fmt.Errorf("read schema: %w", err)
 	}
 	plain, codec, err := compile(string(text))
 	if err != nil {
-		panic(fmt.Sprintf("schemas: %s: %v", name, err))
-	}
-	sh, err := newShape(plain, map[string]*shape{})
-	if err != nil {
-		panic(fmt.Sprintf("schemas: %s: %v", name, err))
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	asItStands, err := goavro.NewCodec(string(text))
 	if err != nil {
-		panic(fmt.Sprintf("schemas: %s: %v", name, err))
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return &schema{name: name, codec: codec, shape: sh, alias: asItStands.Rabin}
+	lines, err := layout("", plain, map[string]any{})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &schema{name: name, layout: lines, fingerprint: codec.Rabin, alias: asItStands.Rabin}, nil
 }
 
 // compile builds a goavro codec from a schema text after bringing it to plain

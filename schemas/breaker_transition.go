@@ -3,13 +3,21 @@ package schemas
 // EncodeBreakerTransition writes a transition in Avro single-object encoding;
 // OpenUntil is rounded up to a millisecond.
 func EncodeBreakerTransition(v *BreakerTransition) ([]byte, error) {
-	return registry().breaker.encode(v)
+	d := registry().breaker.create(v.check(), smallSize)
+	v.fields(&d)
+	return d.encoded()
 }
 
 // DecodeBreakerTransition reads what EncodeBreakerTransition wrote, in any
 // version. The error is a *[DecodeError].
 func DecodeBreakerTransition(b []byte) (BreakerTransition, error) {
-	return registry().breaker.decode(b)
+	d := registry().breaker.open(b)
+	var v BreakerTransition
+	v.fields(&d)
+	if err := d.close(v.check()); err != nil {
+		return BreakerTransition{}, err
+	}
+	return v, nil
 }
 
 func (t *BreakerTransition) check() error {
@@ -20,24 +28,11 @@ func (t *BreakerTransition) check() error {
 	)
 }
 
-func breakerNative(t *BreakerTransition) map[string]any {
-	return map[string]any{
-		"endpoint_id": t.EndpointID,
-		"state":       t.State,
-		"trips":       t.Trips,
-		"open_until":  dueMillis(t.OpenUntil),
-		"at":          millis(t.At),
-		"reason":      clean(t.Reason, MaxNameBytes),
-	}
-}
-
-func breakerV1(f fields) BreakerTransition {
-	return BreakerTransition{
-		EndpointID: f.text("endpoint_id"),
-		State:      f.text("state"),
-		Trips:      f.int("trips"),
-		OpenUntil:  f.time("open_until"),
-		At:         f.time("at"),
-		Reason:     f.text("reason"),
-	}
+func (t *BreakerTransition) fields(d *datum) {
+	d.text("endpoint_id", &t.EndpointID)
+	d.text("state", &t.State)
+	d.int("trips", &t.Trips)
+	d.due("open_until", &t.OpenUntil)
+	d.time("at", &t.At)
+	d.label("reason", &t.Reason, MaxNameBytes)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"mime"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -32,8 +33,11 @@ func checkOptionalName(field, s string) error {
 	if len(s) > MaxNameBytes {
 		return &FieldError{Field: field, Problem: fmt.Sprintf("has %d bytes, the limit is %d", len(s), MaxNameBytes)}
 	}
+	if printableASCII(s) { // nearly all of them
+		return nil
+	}
 	if !utf8.ValidString(s) {
-		return &FieldError{Field: field, Problem: "is not UTF-8"}
+		return &FieldError{Field: field, Problem: notUTF8}
 	}
 	for i, r := range s {
 		if !unicode.IsPrint(r) {
@@ -65,7 +69,7 @@ func checkDeliveryID(field, s string) error {
 // it is; empty means the default.
 func checkContentType(field, s string) error {
 	switch {
-	case s == "":
+	case s == "", s == defaultContentType: // nearly all of them: parsing one makes a map
 		return nil
 	case len(s) > MaxNameBytes:
 		return &FieldError{Field: field, Problem: fmt.Sprintf("has %d bytes, the limit is %d", len(s), MaxNameBytes)}
@@ -112,12 +116,11 @@ func checkCounts(counts ...count) error {
 }
 
 func checkOneOf[S ~string](field string, s S, allowed ...S) error {
-	for _, a := range allowed {
-		if s == a {
-			return nil
-		}
+	if slices.Contains(allowed, s) {
+		return nil
 	}
-	return &FieldError{Field: field, Problem: fmt.Sprintf("is none of %q", allowed)}
+	// A copy is printed: allowed itself would be on the heap at every call.
+	return &FieldError{Field: field, Problem: fmt.Sprintf("is none of %q", slices.Clone(allowed))}
 }
 
 // firstError is the first that is not nil: a check reads as a list of rules.

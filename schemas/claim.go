@@ -1,11 +1,23 @@
 package schemas
 
 // EncodeClaim writes a claim in Avro single-object encoding.
-func EncodeClaim(v *Claim) ([]byte, error) { return registry().claim.encode(v) }
+func EncodeClaim(v *Claim) ([]byte, error) {
+	d := registry().claim.create(v.check(), smallSize)
+	v.fields(&d)
+	return d.encoded()
+}
 
 // DecodeClaim reads what EncodeClaim wrote, in any version; PayloadHash points
 // into b. The error is a *[DecodeError].
-func DecodeClaim(b []byte) (Claim, error) { return registry().claim.decode(b) }
+func DecodeClaim(b []byte) (Claim, error) {
+	d := registry().claim.open(b)
+	var v Claim
+	v.fields(&d)
+	if err := d.close(v.check()); err != nil {
+		return Claim{}, err
+	}
+	return v, nil
+}
 
 func (c *Claim) check() error {
 	var offsets error
@@ -21,28 +33,13 @@ func (c *Claim) check() error {
 	)
 }
 
-func claimNative(c *Claim) map[string]any {
-	return map[string]any{
-		"endpoint_id":     c.EndpointID,
-		"key":             c.Key,
-		"delivery_id":     c.DeliveryID,
-		"payload_hash":    orEmpty(c.PayloadHash),
-		"claimed_offset":  c.ClaimedOffset,
-		"claimed_at":      millis(c.ClaimedAt),
-		"answered_offset": c.AnsweredOffset,
-		"verdict":         string(c.Verdict),
-	}
-}
-
-func claimV1(f fields) Claim {
-	return Claim{
-		EndpointID:     f.text("endpoint_id"),
-		Key:            f.text("key"),
-		DeliveryID:     f.text("delivery_id"),
-		PayloadHash:    f.bytes("payload_hash"),
-		ClaimedOffset:  f.long("claimed_offset"),
-		ClaimedAt:      f.time("claimed_at"),
-		AnsweredOffset: f.long("answered_offset"),
-		Verdict:        Verdict(f.text("verdict")),
-	}
+func (c *Claim) fields(d *datum) {
+	d.text("endpoint_id", &c.EndpointID)
+	d.text("key", &c.Key)
+	d.text("delivery_id", &c.DeliveryID)
+	d.bytes("payload_hash", &c.PayloadHash)
+	d.long("claimed_offset", &c.ClaimedOffset)
+	d.time("claimed_at", &c.ClaimedAt)
+	d.long("answered_offset", &c.AnsweredOffset)
+	d.text("verdict", (*string)(&c.Verdict))
 }

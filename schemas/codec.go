@@ -4,43 +4,26 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"sync"
 )
 
 // headerBytes is the length of single-object encoding's marker and fingerprint.
 const headerBytes = 10
 
-// codec writes and reads one kind of record: it writes the newest version of
-// its schema and reads every version there ever was.
-type codec[T any] struct {
-	record string // as errors name it
-	write  *schema
-	// native turns a record into what goavro encodes.
-	native func(*T) map[string]any
-	// size estimates the encoded length, so that the payload is copied once.
-	size func(*T) int
-	// check holds a record to its rules, before writing and after reading.
-	check func(*T) error
-	// read maps a schema's fingerprint to what decodes it. A later version adds
-	// its own entry, and the old entries go on filling the new struct.
-	read map[uint64]reader[T]
-}
-
-type reader[T any] struct {
-	schema *schema
-	record func(fields) T
+// codec is what writing and reading one kind of record takes beyond the record itself: it writes the newest
+// version of its schema and reads every version there ever was.
+type codec struct {
+	record   string            // as errors name it
+	newest   int               // version that is written
+	header   [headerBytes]byte // of what is written
+	versions map[uint64]int    // by fingerprint
 }
 
 // codecs is all of them, and every schema by fingerprint.
 type codecs struct {
-	event      codec[Event]
-	delivery   codec[Delivery]
-	attempt    codec[Attempt]
-	deadLetter codec[DeadLetter]
-	claim      codec[Claim]
-	endpoint   codec[Endpoint]
-	breaker    codec[BreakerTransition]
-	replayMark codec[ReplayMark]
+	event, delivery, attempt, deadLetter, claim, endpoint, breaker, replayMark codec
 
 	names map[uint64]string // fingerprint -> event.v1
 }
@@ -49,112 +32,110 @@ type codecs struct {
 // changes afterwards.
 var registry = sync.OnceValue(func() *codecs { //nolint:gochecknoglobals // a constant that takes a compiler to make
 	c := &codecs{names: map[uint64]string{}}
-	c.event = newCodec(c, "event", eventNative, eventSize, (*Event).check, eventV1)
-	c.delivery = newCodec(c, "delivery", deliveryNative, deliverySize, (*Delivery).check, deliveryV1)
-	c.attempt = newCodec(c, "attempt", attemptNative, attemptSize, (*Attempt).check, attemptV1)
-	c.deadLetter = newCodec(c, "dead_letter", deadLetterNative, deadLetterSize, (*DeadLetter).check, deadLetterV1)
-	c.claim = newCodec(c, "claim", claimNative, smallSize, (*Claim).check, claimV1)
-	c.endpoint = newCodec(c, "endpoint", endpointNative, smallSize, (*Endpoint).check, endpointV1)
-	c.breaker = newCodec(c, "breaker_transition", breakerNative, smallSize, (*BreakerTransition).check, breakerV1)
-	c.replayMark = newCodec(c, "replay_mark", replayMarkNative, smallSize, (*ReplayMark).check, replayMarkV1)
+	c.event = newCodec(c, "event", func(d *datum) { new(Event).fields(d) })
+	c.delivery = newCodec(c, "delivery", func(d *datum) { new(Delivery).fields(d) })
+	c.attempt = newCodec(c, "attempt", func(d *datum) { new(Attempt).fields(d) })
+	c.deadLetter = newCodec(c, "dead_letter", func(d *datum) { new(DeadLetter).fields(d) })
+	c.claim = newCodec(c, "claim", func(d *datum) { new(Claim).fields(d) })
+	c.endpoint = newCodec(c, "endpoint", func(d *datum) { new(Endpoint).fields(d) })
+	c.breaker = newCodec(c, "breaker_transition", func(d *datum) { new(BreakerTransition).fields(d) })
+	c.replayMark = newCodec(c, "replay_mark", func(d *datum) { new(ReplayMark).fields(d) })
 	return c
 })
 
-// newCodec compiles a record's schemas: versions[0] reads <record>.v1.avsc,
-// and so on; the last is what is written.
-func newCodec[T any](all *codecs, record string, native func(*T) map[string]any, size func(*T) int,
-	check func(*T) error, versions ...func(fields) T,
-) codec[T] {
-	c := codec[T]{record: record, native: native, size: size, check: check, read: map[uint64]reader[T]{}}
-	for i, version := range versions {
-		s := loadSchema(fmt.Sprintf("%s.v%d", record, i+1))
-		for _, fingerprint := range []uint64{s.fingerprint(), s.alias} {
+// newCodec compiles a record's schemas, <record>.v1.avsc and so on; the last is
+// what is written. A record whose code names other fields than its schema is a
+// broken program, and a panic at once: its bytes would mean something else.
+func newCodec(all *codecs, record string, fields func(*datum)) codec {
+	c := codec{record: record, versions: map[uint64]int{}}
+	for version := 1; ; version++ {
+		s, err := loadSchema(fmt.Sprintf("%s.v%d", record, version))
+		if errors.Is(err, fs.ErrNotExist) && version > 1 {
+			return c
+		}
+		if err != nil {
+			panic(fmt.Sprintf("schemas: %v", err))
+		}
+		d := datum{mode: listing, version: version}
+		if fields(&d); !slices.Equal(d.listed, s.layout) {
+			panic(fmt.Sprintf("schemas: the code names the fields\n%q, and %s.avsc has\n%q", d.listed, s.name, s.layout))
+		}
+		for _, fingerprint := range []uint64{s.fingerprint, s.alias} {
 			if other, taken := all.names[fingerprint]; taken && other != s.name {
 				panic(fmt.Sprintf("schemas: %s has the fingerprint of %s", s.name, other))
 			}
 			all.names[fingerprint] = s.name
-			c.read[fingerprint] = reader[T]{schema: s, record: version}
+			c.versions[fingerprint] = version
 		}
-		c.write = s
+		c.newest = version
+		c.header = [headerBytes]byte{0xC3, 0x01}
+		binary.LittleEndian.PutUint64(c.header[2:], s.fingerprint)
 	}
-	return c
 }
 
-func smallSize[T any](*T) int { return 256 }
+// smallSize is room for a record without a payload; a longer one makes more.
+const smallSize = 256
 
-// encode writes v in single-object encoding. What it writes, decode reads.
-func (c *codec[T]) encode(v *T) ([]byte, error) {
-	if err := c.check(v); err != nil {
-		return nil, fmt.Errorf("encode %s: %w", c.record, err)
+// create begins a record of about size bytes. One that breaks a rule is not begun.
+func (c *codec) create(broken error, size int) datum {
+	d := datum{codec: c, version: c.newest, err: broken}
+	if broken == nil {
+		d.mode = writing
+		d.b = append(make([]byte, 0, headerBytes+size), c.header[:]...)
 	}
-	b, err := c.write.codec.SingleFromNative(make([]byte, 0, headerBytes+c.size(v)), c.native(v))
-	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", c.record, err)
-	}
-	if len(b) > MaxRecordBytes {
-		return nil, fmt.Errorf("encode %s: %w", c.record, tooLarge("record", len(b), MaxRecordBytes))
-	}
-	if _, err := c.write.shape.walk(b[headerBytes:]); err != nil {
-		return nil, fmt.Errorf("encode %s: %w", c.record, err)
-	}
-	return b, nil
+	return d
 }
 
-// decode reads a record in single-object encoding. Byte slices of the result
-// point into b.
-func (c *codec[T]) decode(b []byte) (T, error) {
-	var none T
+// encoded is the record, when all fields are written.
+func (d *datum) encoded() ([]byte, error) {
+	if d.err == nil && len(d.b) > MaxRecordBytes {
+		d.err = tooLarge("record", len(d.b), MaxRecordBytes)
+	}
+	if d.err != nil {
+		return nil, fmt.Errorf("encode %s: %w", d.codec.record, d.err)
+	}
+	return d.b, nil
+}
+
+// open begins to read a record in single-object encoding. Byte slices that are
+// read point into b.
+func (c *codec) open(b []byte) datum {
 	if len(b) > MaxRecordBytes {
-		return none, c.fail(tooLarge("record", len(b), MaxRecordBytes))
+		return datum{codec: c, err: tooLarge("record", len(b), MaxRecordBytes)}
 	}
 	fingerprint, ok := singleObject(b)
 	if !ok {
-		return none, c.fail(fmt.Errorf("%d bytes are not Avro single-object encoding (marker C3 01, fingerprint)", len(b)))
+		return datum{codec: c, err: fmt.Errorf("%d bytes are not Avro single-object encoding (marker C3 01, fingerprint)", len(b))}
 	}
-	return c.decodeDatum(fingerprint, b[headerBytes:])
+	return c.openDatum(fingerprint, b[headerBytes:])
 }
 
-// decodeDatum reads a bare datum that was written with the schema of that fingerprint.
-func (c *codec[T]) decodeDatum(fingerprint uint64, b []byte) (v T, err error) {
-	var none T
-	r, ok := c.read[fingerprint]
-	if !ok {
-		if name, known := registry().names[fingerprint]; known {
-			return none, c.fail(fmt.Errorf("is a %s", name))
-		}
-		return none, c.fail(fmt.Errorf("unknown schema fingerprint %016x", fingerprint))
+// openDatum begins to read a bare datum that was written with the schema of that fingerprint.
+func (c *codec) openDatum(fingerprint uint64, b []byte) datum {
+	version, ok := c.versions[fingerprint]
+	if ok {
+		return datum{codec: c, version: version, mode: reading, b: b}
 	}
-	rest, err := r.schema.shape.walk(b)
-	if err != nil {
-		return none, c.fail(err)
+	if name, known := registry().names[fingerprint]; known {
+		return datum{codec: c, err: fmt.Errorf("is a %s", name)}
 	}
-	if len(rest) > 0 {
-		return none, c.fail(fmt.Errorf("%d bytes follow the record", len(rest)))
-	}
-	// The walk has seen the whole datum, so neither goavro nor the mapping should find anything
-	// wrong any more. Should they all the same, it must not take the process with it.
-	defer func() {
-		if p := recover(); p != nil {
-			v, err = none, c.fail(fmt.Errorf("not understood: %v", p))
-		}
-	}()
-	native, _, err := r.schema.codec.NativeFromBinary(b)
-	if err != nil {
-		return none, c.fail(err)
-	}
-	m, ok := native.(map[string]any)
-	if !ok {
-		return none, c.fail(errors.New("is not a record"))
-	}
-	var bad error
-	v = r.record(fields{m: m, bad: &bad})
-	if err := firstError(bad, c.check(&v)); err != nil {
-		return none, c.fail(err)
-	}
-	return v, nil
+	return datum{codec: c, err: fmt.Errorf("unknown schema fingerprint %016x", fingerprint)}
 }
 
-func (c *codec[T]) fail(err error) error { return &DecodeError{Record: c.record, Err: err} }
+// close ends the reading when all fields are read. broken is the rule that they break, or nil.
+func (d *datum) close(broken error) error {
+	err := d.err
+	switch {
+	case err != nil:
+	case len(d.b) > 0:
+		err = fmt.Errorf("%d bytes follow the record", len(d.b))
+	case broken != nil:
+		err = broken
+	default:
+		return nil
+	}
+	return &DecodeError{Record: d.codec.record, Err: err}
+}
 
 // singleObject tells whether b begins like single-object encoding, and of which schema.
 func singleObject(b []byte) (fingerprint uint64, ok bool) {

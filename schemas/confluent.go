@@ -59,7 +59,7 @@ func (r *Reader) readConfluent(ctx context.Context, key, value []byte) (Event, e
 	if err != nil {
 		return Event{}, err
 	}
-	event, err := registry().event.decodeDatum(fingerprint, value[confluentBytes:])
+	event, err := readEvent(registry().event.openDatum(fingerprint, value[confluentBytes:]))
 	if err != nil {
 		if inner, ok := errors.AsType[*DecodeError](err); ok {
 			err = undecodable(fmt.Errorf("schema id %d: %w", id, inner.Err))

@@ -3,11 +3,23 @@ package schemas
 // EncodeDelivery writes a delivery in Avro single-object encoding. Its
 // History's error and excerpt are cut to their limits; DueAt is rounded up to
 // a millisecond, so that it never comes early.
-func EncodeDelivery(v *Delivery) ([]byte, error) { return registry().delivery.encode(v) }
+func EncodeDelivery(v *Delivery) ([]byte, error) {
+	d := registry().delivery.create(v.check(), deliverySize(v))
+	v.fields(&d)
+	return d.encoded()
+}
 
 // DecodeDelivery reads what EncodeDelivery wrote, in any version; Payload and
 // LastExcerpt point into b. The error is a *[DecodeError].
-func DecodeDelivery(b []byte) (Delivery, error) { return registry().delivery.decode(b) }
+func DecodeDelivery(b []byte) (Delivery, error) {
+	d := registry().delivery.open(b)
+	var v Delivery
+	v.fields(&d)
+	if err := d.close(v.check()); err != nil {
+		return Delivery{}, err
+	}
+	return v, nil
+}
 
 func (d *Delivery) check() error {
 	return firstError(
@@ -35,64 +47,34 @@ func deliverySize(d *Delivery) int {
 		len(d.History.LastClass) + len(d.History.LastError) + len(d.History.LastExcerpt)
 }
 
-func deliveryNative(d *Delivery) map[string]any {
-	h := &d.History
-	return map[string]any{
-		"id":              clean(d.ID, MaxNameBytes),
-		"endpoint_id":     clean(d.EndpointID, MaxNameBytes),
-		"tenant":          clean(d.Tenant, MaxNameBytes),
-		"event_type":      clean(d.EventType, MaxNameBytes),
-		"content_type":    clean(d.ContentType, MaxNameBytes),
-		"idempotency_key": clean(d.IdempotencyKey, MaxNameBytes),
-		"payload":         orEmpty(d.Payload),
-		"accepted_at":     millis(d.AcceptedAt),
-		"origin":          coordinatesNative(d.Origin),
-		"traceparent":     trace(d.TraceParent),
-		"tracestate":      trace(d.TraceState),
-		"attempts":        d.Attempts,
-		"replays":         d.Replays,
-		"holds":           d.Holds,
-		"due_at":          dueMillis(d.DueAt),
-		"run_started_at":  millis(d.RunStartedAt),
-		"history": map[string]any{
-			"total_attempts":   h.TotalAttempts,
-			"first_attempt_at": millis(h.FirstAttemptAt),
-			"last_attempt_at":  millis(h.LastAttemptAt),
-			"last_class":       clean(h.LastClass, MaxNameBytes),
-			"last_status":      h.LastStatus,
-			"last_error":       clean(h.LastError, MaxErrorBytes),
-			"last_excerpt":     orEmpty(cut(h.LastExcerpt, MaxExcerptBytes)),
-		},
-	}
+func (d *Delivery) fields(x *datum) {
+	x.label("id", &d.ID, MaxNameBytes)
+	x.label("endpoint_id", &d.EndpointID, MaxNameBytes)
+	x.label("tenant", &d.Tenant, MaxNameBytes)
+	x.label("event_type", &d.EventType, MaxNameBytes)
+	x.label("content_type", &d.ContentType, MaxNameBytes)
+	x.label("idempotency_key", &d.IdempotencyKey, MaxNameBytes)
+	x.bytes("payload", &d.Payload)
+	x.time("accepted_at", &d.AcceptedAt)
+	d.Origin.fields(x, "origin")
+	x.trace("traceparent", &d.TraceParent)
+	x.trace("tracestate", &d.TraceState)
+	x.int("attempts", &d.Attempts)
+	x.int("replays", &d.Replays)
+	x.int("holds", &d.Holds)
+	x.due("due_at", &d.DueAt)
+	x.time("run_started_at", &d.RunStartedAt)
+	d.History.fields(x, "history")
 }
 
-func deliveryV1(f fields) Delivery {
-	h := f.record("history")
-	return Delivery{
-		ID:             f.text("id"),
-		EndpointID:     f.text("endpoint_id"),
-		Tenant:         f.text("tenant"),
-		EventType:      f.text("event_type"),
-		ContentType:    f.text("content_type"),
-		IdempotencyKey: f.text("idempotency_key"),
-		Payload:        f.bytes("payload"),
-		AcceptedAt:     f.time("accepted_at"),
-		Origin:         f.coordinates("origin"),
-		TraceParent:    trace(f.text("traceparent")),
-		TraceState:     trace(f.text("tracestate")),
-		Attempts:       f.int("attempts"),
-		Replays:        f.int("replays"),
-		Holds:          f.int("holds"),
-		DueAt:          f.time("due_at"),
-		RunStartedAt:   f.time("run_started_at"),
-		History: History{
-			TotalAttempts:  h.int("total_attempts"),
-			FirstAttemptAt: h.time("first_attempt_at"),
-			LastAttemptAt:  h.time("last_attempt_at"),
-			LastClass:      h.text("last_class"),
-			LastStatus:     h.int("last_status"),
-			LastError:      h.text("last_error"),
-			LastExcerpt:    h.bytes("last_excerpt"),
-		},
-	}
+func (h *History) fields(d *datum, name string) {
+	d.into(name)
+	d.int("total_attempts", &h.TotalAttempts)
+	d.time("first_attempt_at", &h.FirstAttemptAt)
+	d.time("last_attempt_at", &h.LastAttemptAt)
+	d.label("last_class", &h.LastClass, MaxNameBytes)
+	d.int("last_status", &h.LastStatus)
+	d.label("last_error", &h.LastError, MaxErrorBytes)
+	d.excerpt("last_excerpt", &h.LastExcerpt)
+	d.out()
 }

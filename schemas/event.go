@@ -5,12 +5,25 @@ package schemas
 //
 // A record of the events topic that holds it must have no event-type and no
 // ce_type header: those say that the value is the payload itself; see [ReadEvent].
-func EncodeEvent(v *Event) ([]byte, error) { return registry().event.encode(v) }
+func EncodeEvent(v *Event) ([]byte, error) {
+	d := registry().event.create(v.check(), eventSize(v))
+	v.fields(&d)
+	return d.encoded()
+}
 
 // DecodeEvent reads what EncodeEvent wrote, in any version; Payload points into
 // b. The error is a *[DecodeError]. Records of the events topic come in
 // other forms too: read those with [ReadEvent].
-func DecodeEvent(b []byte) (Event, error) { return registry().event.decode(b) }
+func DecodeEvent(b []byte) (Event, error) { return readEvent(registry().event.open(b)) }
+
+func readEvent(d datum) (Event, error) {
+	var v Event
+	v.fields(&d)
+	if err := d.close(v.check()); err != nil {
+		return Event{}, err
+	}
+	return v, nil
+}
 
 func (e *Event) check() error {
 	return firstError(
@@ -36,32 +49,23 @@ func eventSize(e *Event) int {
 		len(e.ContentType) + len(e.Payload) + len(e.Origin.Topic) + len(e.TraceParent) + len(e.TraceState)
 }
 
-func eventNative(e *Event) map[string]any {
-	return map[string]any{
-		"endpoint_id":     e.EndpointID,
-		"event_type":      e.EventType,
-		"payload":         orEmpty(e.Payload),
-		"content_type":    e.ContentType,
-		"idempotency_key": e.IdempotencyKey,
-		"delivery_id":     e.DeliveryID,
-		"accepted_at":     millis(e.AcceptedAt),
-		"origin":          coordinatesNative(e.Origin),
-		"traceparent":     trace(e.TraceParent),
-		"tracestate":      trace(e.TraceState),
-	}
+func (e *Event) fields(d *datum) {
+	d.text("endpoint_id", &e.EndpointID)
+	d.text("event_type", &e.EventType)
+	d.bytes("payload", &e.Payload)
+	d.text("content_type", &e.ContentType)
+	d.text("idempotency_key", &e.IdempotencyKey)
+	d.text("delivery_id", &e.DeliveryID)
+	d.time("accepted_at", &e.AcceptedAt)
+	e.Origin.fields(d, "origin")
+	d.trace("traceparent", &e.TraceParent)
+	d.trace("tracestate", &e.TraceState)
 }
 
-func eventV1(f fields) Event {
-	return Event{
-		DeliveryID:     f.text("delivery_id"),
-		EndpointID:     f.text("endpoint_id"),
-		IdempotencyKey: f.text("idempotency_key"),
-		EventType:      f.text("event_type"),
-		ContentType:    f.text("content_type"),
-		Payload:        f.bytes("payload"),
-		AcceptedAt:     f.time("accepted_at"),
-		Origin:         f.coordinates("origin"),
-		TraceParent:    trace(f.text("traceparent")),
-		TraceState:     trace(f.text("tracestate")),
-	}
+func (c *Coordinates) fields(d *datum, name string) {
+	d.into(name)
+	d.text("topic", &c.Topic)
+	d.int32("partition", &c.Partition)
+	d.long("offset", &c.Offset)
+	d.out()
 }

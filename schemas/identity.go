@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -63,13 +64,44 @@ func UnpackDeliveryID(b [16]byte) string { return deliveryID(b) }
 // milliseconds sort behind those of earlier ones.
 func MintDeliveryID() string { return deliveryID(uuid.Must(uuid.NewV7())) }
 
+// MintedAt is when a delivery id was minted, to the millisecond. It is false for
+// what MintDeliveryID did not make: derived ids hold no time. (One in 64 of those
+// looks minted, with a time that is nearly never within the last years.)
+func MintedAt(id string) (time.Time, bool) {
+	text, ok := strings.CutPrefix(id, deliveryIDPrefix)
+	if !ok || len(text) != 26 {
+		return time.Time{}, false
+	}
+	var b [16]byte
+	var bits, held uint
+	at := 0
+	for i := range len(text) {
+		digit := strings.IndexByte(crockford, text[i])
+		if digit < 0 {
+			return time.Time{}, false
+		}
+		bits, held = bits<<5|uint(digit), held+5
+		if held >= 8 {
+			held -= 8
+			b[at] = byte(bits >> held)
+			at++
+		}
+	}
+	if bits&(1<<held-1) != 0 || b[6]>>4 != 7 || b[8]>>6 != 2 { // spare bits, UUID version 7, variant of RFC 9562
+		return time.Time{}, false
+	}
+	millis := binary.BigEndian.Uint64(b[:8]) >> 16
+	return time.UnixMilli(int64(millis)).UTC(), true
+}
+
 // DeriveDeliveryID makes the id of a delivery whose producer gave none: the same
 // coordinates and record timestamp (Unix ms, which tells a recreated topic's
 // offsets apart) always give the same id. It has the form of a minted one, over
 // the first 16 bytes of a SHA-256.
 func DeriveDeliveryID(c Coordinates, timestampMillis int64) string {
-	b := make([]byte, 0, 64+len(c.Topic))
-	b = append(b, "barnabas delivery"...)
+	const intro = "barnabas delivery"
+	b := make([]byte, 0, len(intro)+8+maxTopicBytes+24) // on the stack, for its size is known
+	b = append(b, intro...)
 	b = appendPrefixed(b, c.Topic)
 	b = binary.BigEndian.AppendUint64(b, uint64(c.Partition))
 	b = binary.BigEndian.AppendUint64(b, uint64(c.Offset))
@@ -87,7 +119,7 @@ func ContentHash(e *Event) []byte {
 		contentType = defaultContentType
 	}
 	h := sha256.New()
-	head := make([]byte, 0, 24+len(e.EventType)+len(contentType))
+	head := make([]byte, 0, 24+2*MaxNameBytes) // on the stack, for its size is known
 	head = appendPrefixed(head, e.EventType)
 	head = appendPrefixed(head, contentType)
 	head = binary.BigEndian.AppendUint64(head, uint64(len(e.Payload)))

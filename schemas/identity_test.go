@@ -83,3 +83,25 @@ func TestContentHash(t *testing.T) {
 	none, json := schemas.Event{}, schemas.Event{ContentType: "application/json", Payload: []byte{}}
 	require.Equal(t, schemas.ContentHash(&none), schemas.ContentHash(&json))
 }
+
+func TestMintedAt(t *testing.T) {
+	t.Parallel()
+	at, ok := schemas.MintedAt("dlv_06h2h099rszf31n32mkevj7h0r") // the contract's example
+	require.True(t, ok)
+	require.Equal(t, time.UnixMilli(1795975883206).UTC(), at)
+	before := time.Now().Truncate(time.Millisecond)
+	for range 1000 {
+		at, ok := schemas.MintedAt(schemas.MintDeliveryID())
+		require.True(t, ok)
+		require.False(t, at.Before(before))
+		before = at
+	}
+	id := schemas.MintDeliveryID()
+	for _, other := range []string{
+		"", "dlv_", id[4:], id[:29], id + "0", "DLV_" + id[4:], id[:10] + "u" + id[11:], id[:29] + "1", // 1: a spare bit is set
+		"dlv_ky36thzahpyvta6zxwnd7y8avg", // derived
+	} {
+		_, ok := schemas.MintedAt(other)
+		require.False(t, ok, other)
+	}
+}

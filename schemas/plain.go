@@ -140,7 +140,7 @@ func lookUp(headers []Header, name string) (value string, given bool, err error)
 			return "", true, &FieldError{Field: "header " + name, Problem: "stands more than once"}
 		}
 		given = true
-		value = string(h.Value)
+		value = word(h.Value)
 	}
 	if given && strings.TrimSpace(value) == "" {
 		return "", true, &FieldError{Field: "header " + name, Problem: "is empty"}

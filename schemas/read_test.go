@@ -240,7 +240,7 @@ func TestReader_Confluent(t *testing.T) {
 		requireDecodeError(t, err, text)
 	}
 	_, err = r.ReadEvent(t.Context(), nil, framed(1, b[10:len(b)-1]), nil)
-	requireDecodeError(t, err, "schema id 1: tracestate: ends too early")
+	requireDecodeError(t, err, "schema id 1: tracestate ends too early")
 	_, err = r.ReadEvent(t.Context(), []byte("ep_1"), framed(1, b[10:]), nil)
 	requireDecodeError(t, err, "record key differs")
 }

@@ -1,11 +1,23 @@
 package schemas
 
 // EncodeReplayMark writes a replay mark in Avro single-object encoding.
-func EncodeReplayMark(v *ReplayMark) ([]byte, error) { return registry().replayMark.encode(v) }
+func EncodeReplayMark(v *ReplayMark) ([]byte, error) {
+	d := registry().replayMark.create(v.check(), smallSize)
+	v.fields(&d)
+	return d.encoded()
+}
 
 // DecodeReplayMark reads what EncodeReplayMark wrote, in any version. The
 // error is a *[DecodeError].
-func DecodeReplayMark(b []byte) (ReplayMark, error) { return registry().replayMark.decode(b) }
+func DecodeReplayMark(b []byte) (ReplayMark, error) {
+	d := registry().replayMark.open(b)
+	var v ReplayMark
+	v.fields(&d)
+	if err := d.close(v.check()); err != nil {
+		return ReplayMark{}, err
+	}
+	return v, nil
+}
 
 func (m *ReplayMark) check() error {
 	return firstError(
@@ -14,24 +26,11 @@ func (m *ReplayMark) check() error {
 	)
 }
 
-func replayMarkNative(m *ReplayMark) map[string]any {
-	return map[string]any{
-		"dead_letter": coordinatesNative(m.DeadLetter),
-		"delivery_id": clean(m.DeliveryID, MaxNameBytes),
-		"endpoint_id": clean(m.EndpointID, MaxNameBytes),
-		"run":         clean(m.Run, MaxNameBytes),
-		"operator":    clean(m.Operator, MaxNameBytes),
-		"replayed_at": millis(m.ReplayedAt),
-	}
-}
-
-func replayMarkV1(f fields) ReplayMark {
-	return ReplayMark{
-		DeadLetter: f.coordinates("dead_letter"),
-		DeliveryID: f.text("delivery_id"),
-		EndpointID: f.text("endpoint_id"),
-		Run:        f.text("run"),
-		Operator:   f.text("operator"),
-		ReplayedAt: f.time("replayed_at"),
-	}
+func (m *ReplayMark) fields(d *datum) {
+	m.DeadLetter.fields(d, "dead_letter")
+	d.label("delivery_id", &m.DeliveryID, MaxNameBytes)
+	d.label("endpoint_id", &m.EndpointID, MaxNameBytes)
+	d.label("run", &m.Run, MaxNameBytes)
+	d.label("operator", &m.Operator, MaxNameBytes)
+	d.time("replayed_at", &m.ReplayedAt)
 }

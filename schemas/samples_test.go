@@ -154,14 +154,17 @@ type kind struct {
 	sample  func() any
 	encode  func(any) ([]byte, error)
 	decode  func([]byte) (any, error)
+	listed  func() []string // the fields that the code names
 }
 
 func newKind[T any](name string, version int, sample func() T, encode func(*T) ([]byte, error), decode func([]byte) (T, error)) kind {
+	listed := func() []string { return schemas.Listed(any(new(T)).(schemas.Lister)) }
 	return kind{
 		name: name, version: version,
 		sample: func() any { return sample() },
 		encode: func(v any) ([]byte, error) { t := v.(T); return encode(&t) },
 		decode: func(b []byte) (any, error) { return decode(b) },
+		listed: listed,
 	}
 }
 
@@ -176,4 +179,13 @@ func kinds() []kind {
 		newKind("breaker_transition", 1, transition, schemas.EncodeBreakerTransition, schemas.DecodeBreakerTransition),
 		newKind("replay_mark", 1, replayMark, schemas.EncodeReplayMark, schemas.DecodeReplayMark),
 	}
+}
+
+func kindOf(name string) kind {
+	for _, k := range kinds() {
+		if k.name == name {
+			return k
+		}
+	}
+	panic("there is no " + name)
 }

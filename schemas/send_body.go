@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -206,6 +207,9 @@ func topLevel(b []byte) (map[string]json.RawMessage, error) {
 // notJSON says where a body stops being JSON, without repeating the body.
 func notJSON(err error) error {
 	if bad, ok := errors.AsType[*json.SyntaxError](err); ok {
+		if strings.Contains(bad.Error(), "max depth") { // encoding/json's own bound, of 10,000 levels
+			return fmt.Errorf("exceeds the depth of 10,000 levels at byte %d; send it as payload_base64", bad.Offset)
+		}
 		return fmt.Errorf("is not JSON: %w (at byte %d)", err, bad.Offset)
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

@@ -60,7 +60,7 @@ func TestParseSendBody_Refuses(t *testing.T) {
 		{"leading zero", with(`"payload":01`), "is not JSON"},
 		{"bare payload", with(`"payload":`), "is not JSON"},
 		{"comma", with(`"payload":1,`), "is not JSON"},
-		{"deep", with(`"payload":` + strings.Repeat("[", 20000)), "is not JSON"},
+		{"deep", with(`"payload":` + strings.Repeat("[", 20000)), "exceeds the depth of 10,000 levels"},
 		{"not UTF-8", with(`"payload":"` + "\xff" + `"`), "is not UTF-8"},
 		{"unknown field", with(`"payload":1,"Payload":2`), `"Payload" is not a field of this body`},
 		{"key in the body", with(`"payload":1,"idempotency_key":"k"`), `"idempotency_key" is not a field of this body`},

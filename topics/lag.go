@@ -36,7 +36,23 @@ type TopicLag struct {
 // of [Catalogue.Consumed] and of partitions. For the tiers that is how many
 // deliveries wait in each.
 func Lag(ctx context.Context, adm *kadm.Client, group string, c Catalogue) ([]PartitionLag, error) {
-	topics := c.Consumed()
+	return lagOf(ctx, adm, group, c.Consumed())
+}
+
+// EventsLag is Lag of the events topic alone, by partition: how many events wait for their first attempt, at most.
+func EventsLag(ctx context.Context, adm *kadm.Client, group string, c Catalogue) (map[int32]int64, error) {
+	lags, err := lagOf(ctx, adm, group, []string{c.Events()})
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[int32]int64, len(lags))
+	for _, l := range lags {
+		out[l.Partition] = l.Lag
+	}
+	return out, nil
+}
+
+func lagOf(ctx context.Context, adm *kadm.Client, group string, topics []string) ([]PartitionLag, error) {
 	committed, err := adm.FetchOffsets(ctx, group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return nil, fmt.Errorf("fetch offsets of group %s: %w", group, err)

@@ -210,3 +210,33 @@ func (c Catalogue) messageSize(topic string) setting {
 	size := strconv.Itoa(int(c.MaxMessageBytes(topic)))
 	return setting{settingMaxMessage, size, atLeast, size, "an accepted event could not be written here"}
 }
+
+// Wanted is what the catalogue asks of one topic.
+type Wanted struct {
+	Topic      string
+	Partitions int
+	Cleanup    string        // delete, compact or compact,delete
+	Retention  time.Duration // 0: kept for ever
+	MaxMessage int           // bytes of the largest batch
+}
+
+// Wanted lists what every topic is created with, in the order of an event's path.
+func (c Catalogue) Wanted(o Options) []Wanted {
+	var all []Wanted
+	for _, s := range c.specs(o.withDefaults()) {
+		w := Wanted{Topic: s.topic, Partitions: s.partitions}
+		for _, set := range s.settings {
+			n, _ := strconv.ParseInt(set.wanted, 10, 64) // what is no number is not used as one
+			switch set.name {
+			case settingCleanup:
+				w.Cleanup = set.wanted
+			case settingRetention:
+				w.Retention = time.Duration(max(n, 0)) * time.Millisecond
+			case settingMaxMessage:
+				w.MaxMessage = int(n)
+			}
+		}
+		all = append(all, w)
+	}
+	return all
+}

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -17,6 +19,7 @@ func newSend(d *Deps) *cobra.Command {
 	var s client.Send
 	var data, file string
 	var asJSON bool
+	var retryFor time.Duration
 	c := &cobra.Command{
 		Use:   "send",
 		Short: "Hand over one event",
@@ -24,6 +27,8 @@ func newSend(d *Deps) *cobra.Command {
 
 An event has an idempotency key: sending the same again with the same key, after a timeout say, makes no
 second delivery, but prints the id of the first. Without --key one is made and printed to standard error.
+With --retry-for the command does so itself: after a time-out, a broken connection, a 429 or a 5xx it sends again,
+when the API's Retry-After has passed.
 The payload is JSON, unless --content-type says what else it is; its bytes are delivered as they are.` + apiHelp,
 		Example: `  barnabas send --endpoint ep_1 --type order.paid --key order-17 --data '{"order":17}'
   barnabas send --url http://127.0.0.1:9000/hook --type order.paid --file order.json
@@ -43,7 +48,13 @@ The payload is JSON, unless --content-type says what else it is; its bytes are d
 			if err != nil {
 				return err
 			}
-			sent, err := cl.Send(c.Context(), s)
+			send, ctx := cl.Send, c.Context()
+			if retryFor > 0 {
+				limited, cancel := context.WithTimeout(ctx, retryFor)
+				defer cancel()
+				send, ctx = cl.SendUntil, limited
+			}
+			sent, err := send(ctx, s)
 			if err != nil {
 				return fmt.Errorf("send: %w", err)
 			}
@@ -65,6 +76,7 @@ The payload is JSON, unless --content-type says what else it is; its bytes are d
 	f.StringVar(&s.ContentType, "content-type", "", "what the payload is, where it is not JSON")
 	f.StringVar(&s.TraceParent, "traceparent", "", "W3C trace context to pass on")
 	f.BoolVar(&s.Async, "async", false, "do not wait for the verdict on the key")
+	f.DurationVar(&retryFor, "retry-for", 0, "send again, with the same key, for so long until it is taken; 0: once")
 	f.BoolVar(&asJSON, "json", false, "as JSON")
 	c.MarkFlagsMutuallyExclusive("endpoint", "url")
 	c.MarkFlagsOneRequired("endpoint", "url")

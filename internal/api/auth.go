@@ -59,6 +59,7 @@ type principal struct {
 	name  string
 	scope string // a tenant, or empty: all
 	role  Role
+	gate  *gate // of the tenant; the admins share one
 }
 
 // tenant is what the principal's own things belong to.
@@ -126,6 +127,22 @@ func newKeyring(keys []Key, addr string) (*keyring, error) {
 		return nil, err
 	}
 	return ring, nil
+}
+
+// tenants lists the scopes of all callers, each once; an admin's is empty.
+func (k *keyring) tenants() []string {
+	if len(k.keys) == 0 {
+		return []string{""}
+	}
+	seen := map[string]bool{}
+	var all []string
+	for _, key := range k.keys {
+		if !seen[key.who.scope] {
+			seen[key.who.scope] = true
+			all = append(all, key.who.scope)
+		}
+	}
+	return all
 }
 
 // identify says who makes a request, or a *Problem. It compares with every key and in constant time, so that the

@@ -15,8 +15,10 @@ const maxSmallBody = 64 << 10
 
 // readBody reads a JSON body of at most limit bytes. A length that is announced above it is refused before anything
 // is read; one that is not announced, or is a lie, when the limit is passed (C-014). The bytes are held against the
-// budget of all bodies until release is called.
-func (a *API) readBody(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, release func(), err error) {
+// budgets of the tenant and of all until release is called.
+func (a *API) readBody(
+	w http.ResponseWriter, r *http.Request, who principal, limit int64,
+) (body []byte, release func(), err error) {
 	if ct := r.Header.Get("Content-Type"); ct != "" {
 		if kind, _, err := mime.ParseMediaType(ct); err != nil || kind != "application/json" {
 			return nil, nil, unsupported("The body must be application/json; a payload of another type goes into " +
@@ -36,10 +38,14 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request, limit int64) (bod
 	if room < 0 {
 		room = limit
 	}
+	if err := who.gate.hold(room); err != nil {
+		return nil, nil, err
+	}
 	if !a.bytes.TryAcquire(room) {
+		who.gate.bytes.Release(room)
 		return nil, nil, overloaded("Too many bytes of requests are being handled; try again.")
 	}
-	release = func() { a.bytes.Release(room) }
+	release = func() { a.bytes.Release(room); who.gate.bytes.Release(room) }
 	var buf bytes.Buffer
 	if r.ContentLength > 0 {
 		buf.Grow(int(r.ContentLength) + bytes.MinRead) // MinRead: so that ReadFrom finds the end without growing
@@ -57,8 +63,8 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request, limit int64) (bod
 
 // decodeBody reads a small JSON body strictly: one document, known fields only. An empty body leaves v as it is if
 // optional.
-func (a *API) decodeBody(w http.ResponseWriter, r *http.Request, v any, optional bool) error {
-	body, release, err := a.readBody(w, r, maxSmallBody)
+func (a *API) decodeBody(w http.ResponseWriter, r *http.Request, who principal, v any, optional bool) error {
+	body, release, err := a.readBody(w, r, who, maxSmallBody)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -17,8 +18,6 @@ import (
 const (
 	HeaderIdempotencyKey = "Idempotency-Key"
 	HeaderReplayed       = "Idempotent-Replayed"
-	// MaxKeyBytes is the length of the longest idempotency key.
-	MaxKeyBytes = 255
 )
 
 // traceParent is version 00 of W3C Trace Context's traceparent.
@@ -39,7 +38,10 @@ func (a *API) postDelivery(w http.ResponseWriter, r *http.Request, who principal
 	if err != nil {
 		return err
 	}
-	text, release, err := a.readBody(w, r, a.opts.MaxBodyBytes)
+	if err := who.gate.mayPass(time.Now()); err != nil {
+		return err // before the body costs anything
+	}
+	text, release, err := a.readBody(w, r, who, a.opts.MaxBodyBytes)
 	if err != nil {
 		return err
 	}
@@ -50,6 +52,12 @@ func (a *API) postDelivery(w http.ResponseWriter, r *http.Request, who principal
 	}
 	ep, err := a.target(r.Context(), &body, who)
 	if err != nil {
+		return err
+	}
+	if err := a.backlog.refuses(ep.ID, time.Now()); err != nil {
+		return err
+	}
+	if err := who.gate.pass(time.Now()); err != nil {
 		return err
 	}
 	event := body.Event(ep.ID, key)
@@ -95,20 +103,25 @@ func (a *API) accept(w http.ResponseWriter, r *http.Request, event *schemas.Even
 		a.metrics.replayed.Inc()
 		answer.DeliveryID, answer.Status = verdict.OwnerID, StatusDuplicate
 		w.Header().Set(HeaderReplayed, "true")
-		w.Header().Set("Location", "/v1/deliveries/"+answer.DeliveryID)
+		w.Header().Set("Location", location(&answer))
 		return reply(w, http.StatusOK, answer)
 	case schemas.VerdictFirst:
 	}
 	a.metrics.accepted.Inc()
 	answer.Status = StatusAccepted
-	w.Header().Set("Location", "/v1/deliveries/"+answer.DeliveryID)
+	w.Header().Set("Location", location(&answer))
 	return reply(w, http.StatusAccepted, answer)
 }
 
 func (a *API) pending(w http.ResponseWriter, answer Accepted) error {
 	a.metrics.pending.Inc()
-	w.Header().Set("Location", "/v1/deliveries/"+answer.DeliveryID)
+	w.Header().Set("Location", location(&answer))
 	return reply(w, http.StatusAccepted, answer)
+}
+
+// location is where to ask for the delivery. It names the endpoint, so that a node that has not seen it can search.
+func location(a *Accepted) string {
+	return "/v1/deliveries/" + a.DeliveryID + "?endpoint_id=" + url.QueryEscape(a.EndpointID)
 }
 
 // target finds the endpoint that a body names, among the caller's own.
@@ -143,40 +156,93 @@ func (a *API) target(ctx context.Context, body *schemas.SendBody, who principal)
 	return ep, nil
 }
 
-// getDelivery tells what this node has seen of a delivery lately. It knows what it accepted itself and what passed on
-// the idempotency and attempts topics since it started, up to a bounded number; it does not search the topics.
+// getDelivery tells what became of a delivery: from memory if this node has seen it, else, where the caller says of
+// which endpoint it is, by a bounded search of the topics. So any node can answer, also after a restart.
 func (a *API) getDelivery(w http.ResponseWriter, r *http.Request, who principal) error {
-	missing := notFound("This server has not seen the delivery lately: it remembers what passed since it started, " +
-		"up to a bounded number. The attempts topic holds every attempt of the last days.")
 	status, ok := a.recent.get(r.PathValue("id"))
 	if !ok {
-		return missing
+		var err error
+		if status, err = a.find(r.Context(), r.PathValue("id"), r.URL.Query().Get("endpoint_id"), who); err != nil {
+			return err
+		}
 	}
-	if who.scope != "" {
-		tenant := status.tenant
-		if ep, ok := a.opts.Table.Get(status.EndpointID); ok {
-			tenant = ep.Tenant
-		}
-		if tenant != who.scope {
-			return missing
-		}
+	if !a.shows(&status, who) {
+		return unknownDelivery()
 	}
 	return reply(w, http.StatusOK, status)
 }
 
-// idempotencyKey reads the key: 1 to 255 visible ASCII characters, once.
-func idempotencyKey(h http.Header) (string, error) {
-	values := h.Values(HeaderIdempotencyKey)
-	if len(values) == 0 {
-		return "", problem(http.StatusBadRequest, CodeMissingKey, "Idempotency key missing",
-			"The header Idempotency-Key is required: it makes sending again safe.")
+func unknownDelivery() *Problem {
+	return notFound("There is no such delivery, or its records are no longer kept.")
+}
+
+// shows says whether a delivery is the caller's to see.
+func (a *API) shows(s *DeliveryStatus, who principal) bool {
+	tenant := s.tenant
+	if ep, ok := a.opts.Table.Get(s.EndpointID); ok {
+		tenant = ep.Tenant
 	}
-	key := values[0]
-	invisible := func(c rune) bool { return c < '!' || c > '~' }
-	if len(values) > 1 || key == "" || len(key) > MaxKeyBytes || strings.ContainsFunc(key, invisible) {
-		return "", badRequest("Idempotency-Key must be there once, with 1 to 255 visible ASCII characters.")
+	return who.scope == "" || tenant == who.scope
+}
+
+// find searches the topics for a delivery that this node does not remember.
+func (a *API) find(ctx context.Context, id, endpointID string, who principal) (DeliveryStatus, error) {
+	none := DeliveryStatus{}
+	if endpointID == "" {
+		return none, notFound("This server does not remember the delivery: it knows those that passed since it started, up to " +
+			"a bounded number. With ?endpoint_id= the topics are searched for it.")
 	}
-	return key, nil
+	if err := schemas.CheckEndpointID(endpointID); err != nil {
+		return none, badRequest("endpoint_id is no endpoint's id.")
+	}
+	minted, ok := schemas.MintedAt(id)
+	if now := time.Now(); !ok || minted.After(now.Add(clockSlack)) || now.Sub(minted) > longestKept {
+		return none, notFound("This server does not remember the delivery, and its id does not say when it was accepted, or that " +
+			"is too long ago: only ids given by this API within the last days can be searched for.")
+	}
+	if err := a.ready(); err != nil {
+		return none, err
+	}
+	if ep, ok := a.opts.Table.Get(endpointID); ok && who.scope != "" && ep.Tenant != who.scope {
+		return none, unknownDelivery()
+	}
+	select {
+	case a.searching <- struct{}{}:
+		defer func() { <-a.searching }()
+	default:
+		return none, overloaded("Too many searches for deliveries are under way; try again.")
+	}
+	limited, cancel := context.WithTimeout(ctx, a.opts.SearchTimeout)
+	defer cancel()
+	begun := time.Now()
+	f, err := a.search(limited, id, endpointID, minted)
+	a.metrics.searchSeconds.Observe(time.Since(begun).Seconds())
+	result := searchFound
+	switch {
+	case err != nil:
+		result = searchFailed
+		err = &causedError{Problem: unavailableProblem("The topics could not be searched; try again."), cause: err}
+	case !f.known && f.whole:
+		result, err = searchNone, unknownDelivery()
+	case !f.known:
+		result, err = searchBounded, a.searchEnded()
+	case !f.whole:
+		result, f.status.Partial = searchBounded, true
+	default:
+		a.recent.searched(&f.status)
+	}
+	a.metrics.searches.WithLabelValues(result).Inc()
+	return f.status, err
+}
+
+// longestKept is how long the topics that a search reads keep their records; older ids are not searched for.
+const longestKept = 8 * 24 * time.Hour
+
+// searchEnded is not "there is no such delivery": so much is not known.
+func (a *API) searchEnded() *Problem {
+	return problem(http.StatusNotFound, CodeSearchEnded, "Not found within the search's bounds",
+		fmt.Sprintf("The search read %d bytes of a topic, or used up its %s, and has found nothing of the delivery. It may be there "+
+			"nevertheless, behind so many other records.", a.opts.SearchBytes, a.opts.SearchTimeout))
 }
 
 // respondAsync says whether the caller would rather not wait (RFC 7240 section 4.1).
@@ -217,7 +283,8 @@ func appendProblem(err error) error {
 	case errors.Is(err, schemas.ErrTooLarge):
 		p = sendBodyProblem(err)
 	case errors.Is(err, ErrBufferFull):
-		p = overloaded("Too much is under way to Kafka; try again.")
+		p = retryLater(http.StatusServiceUnavailable, CodeBufferFull, "Buffer full", "So much is under way to Kafka that no more is "+
+			"taken: it is slow or away. Nothing was taken; send again with the same Idempotency-Key.", defaultRetryAfter)
 	default:
 		p = unavailableProblem("The event is not known to be durable; send it again with the same Idempotency-Key.")
 	}

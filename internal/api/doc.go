@@ -9,7 +9,9 @@
 //	DELETE /v1/endpoints/{id}                  delete                      operator
 //	POST   /v1/endpoints/{id}/enable           attempt deliveries again    operator
 //	POST   /v1/endpoints/{id}/disable          stop attempting them        operator
+//	POST   /v1/endpoints/{id}/reset-breaker    the receiver is well again  operator
 //	POST   /v1/endpoints/{id}/rotate-secret    new signing secret          operator
+//	GET    /openapi.yaml, /openapi.json        all of this, in OpenAPI 3.1 anybody
 //
 // # Sending
 //
@@ -28,9 +30,25 @@
 //	200  the key is in use with the same content: the delivery_id is the owner's, with Idempotent-Replayed: true
 //	422  the key is in use with other content: nothing is delivered
 //	4xx  nothing was produced, the key is as free as before
-//	503  not durable as far as is known; send again with the same key (Retry-After says when)
+//	429  a limit of the tenant; nothing was produced
+//	503  not durable as far as is known, or nothing was produced: too much at once, or the processors are too far
+//	     behind; send again with the same key (Retry-After says when)
 //
 // The key's scope is the endpoint, and an endpoint belongs to one tenant: two tenants never share a key.
+//
+// # How much
+//
+// Each bound is on this process alone; nodes share nothing:
+//
+//	requests in progress   MaxConcurrent, and of one tenant TenantLimits.Concurrent: a tenant that fills its own leaves
+//	                       room for the others
+//	bytes of bodies        MaxBufferedBytes, and of one tenant the same share
+//	sends per second       of one tenant: a token bucket, asked before the body is read and charged before the produce
+//	under way to Kafka     the producer's own bound (kgo.MaxBufferedBytes)
+//	events that wait       MaxLag of the endpoint's partition, by a reading made in the background; what is not known
+//	                       refuses nobody
+//
+// A look-up reads the topics for what this process has not seen: see search.go for how it does without an index.
 //
 // # Errors
 //

@@ -172,7 +172,7 @@ func (a *API) settings(s *EndpointSpec, who principal) (endpoint.Settings, error
 
 func (a *API) postEndpoint(w http.ResponseWriter, r *http.Request, who principal) error {
 	var spec EndpointSpec
-	if err := a.decodeBody(w, r, &spec, false); err != nil {
+	if err := a.decodeBody(w, r, who, &spec, false); err != nil {
 		return err
 	}
 	return a.save(w, r, who, &spec, true)
@@ -184,7 +184,7 @@ func (a *API) putEndpoint(w http.ResponseWriter, r *http.Request, who principal)
 		return badRequest("An endpoint's id is 1 to 128 of A-Z a-z 0-9 . _ : -")
 	}
 	var spec EndpointSpec
-	if err := a.decodeBody(w, r, &spec, false); err != nil {
+	if err := a.decodeBody(w, r, who, &spec, false); err != nil {
 		return err
 	}
 	if spec.ID != "" && spec.ID != id {
@@ -295,7 +295,7 @@ func (a *API) resetBreaker(w http.ResponseWriter, r *http.Request, who principal
 
 func (a *API) disableEndpoint(w http.ResponseWriter, r *http.Request, who principal) error {
 	var spec DisableSpec
-	if err := a.decodeBody(w, r, &spec, true); err != nil {
+	if err := a.decodeBody(w, r, who, &spec, true); err != nil {
 		return err
 	}
 	if spec.Reason == "" {
@@ -318,7 +318,7 @@ func (a *API) setState(w http.ResponseWriter, r *http.Request, who principal, s 
 
 func (a *API) rotateSecret(w http.ResponseWriter, r *http.Request, who principal) error {
 	var spec RotateSpec
-	if err := a.decodeBody(w, r, &spec, true); err != nil {
+	if err := a.decodeBody(w, r, who, &spec, true); err != nil {
 		return err
 	}
 	ep, err := a.lookUp(r, who)

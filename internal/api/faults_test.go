@@ -139,7 +139,7 @@ func TestSend_AppendErrors(t *testing.T) {
 	}{
 		api.ErrNotDurable:         {503, api.CodeUnavailable},
 		errors.New("something"):   {503, api.CodeUnavailable},
-		api.ErrBufferFull:         {503, api.CodeOverloaded},
+		api.ErrBufferFull:         {503, api.CodeBufferFull},
 		api.ErrEventTooLarge:      {413, api.CodePayloadTooLarge},
 		context.DeadlineExceeded:  {503, api.CodeUnavailable},
 		schemas.ErrTooLarge:       {413, api.CodePayloadTooLarge},
@@ -288,20 +288,21 @@ func TestSend_Overload(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	o := fakes(log, acme())
 	o.MaxConcurrent, o.MaxBodyBytes, o.MaxBufferedBytes, o.Metrics = 2, 1024, 1024, reg
+	o.Tenant.Concurrent = 2 // all there is: the bounds of one tenant are another test
 	n := serve(t, o)
 	done := make(chan answer, 2)
 	big := event("e1", `"`+strings.Repeat("x", 600)+`"`)
 	go func() { done <- n.post(acmeProducer, "1", big) }()
 	<-entered
 
-	got := n.post(acmeProducer, "2", big)
+	got := n.post(admin, "2", big)
 	require.Equal(t, http.StatusServiceUnavailable, got.status, "bytes")
 	require.Equal(t, api.CodeOverloaded, got.problem)
 	require.NotEmpty(t, got.header.Get("Retry-After"))
 
 	go func() { done <- n.post(acmeProducer, "3", event("e1", `1`)) }()
 	<-entered
-	got = n.post(acmeProducer, "4", event("e1", `1`))
+	got = n.post(admin, "4", event("e1", `1`))
 	require.Equal(t, http.StatusServiceUnavailable, got.status, "requests")
 	require.InDelta(t, 2, gather(t, reg)["barnabas_api_requests_in_flight"], 0)
 

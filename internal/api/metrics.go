@@ -12,7 +12,19 @@ type metrics struct {
 	inFlight        prometheus.Gauge
 	verdictWait     prometheus.Histogram
 	tailUndecodable prometheus.Counter
+	backlogged      prometheus.Gauge
+	lagFailures     prometheus.Counter
+	searches        *prometheus.CounterVec // by result: the searches* constants
+	searchSeconds   prometheus.Histogram
 }
+
+// Results of searches for a delivery: the label "result".
+const (
+	searchFound   = "found"   // something of it
+	searchNone    = "none"    // it is not there
+	searchBounded = "bounded" // the search's bounds ended it before it knew
+	searchFailed  = "failed"
+)
 
 // newMetrics registers with reg; nil: nowhere.
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -35,12 +47,29 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5},
 		}),
 		tailUndecodable: counter("tail_undecodable_total", "Records of the idempotency and attempts topics that could not be read."),
+		backlogged: prometheus.NewGauge(prometheus.GaugeOpts{
+			Namespace: "barnabas", Subsystem: "api", Name: "backlogged_partitions",
+			Help: "Partitions of the events topic whose lag is over api.max_lag as last read: sends to them are refused.",
+		}),
+		lagFailures: counter("lag_failures_total", "Times the lag could not be read; what is not known refuses nobody."),
+		searches: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: "barnabas", Subsystem: "api", Name: "searches_total",
+			Help: "Searches of the topics for a delivery that this process does not remember, by what they came to.",
+		}, []string{"result"}),
+		searchSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: "barnabas", Subsystem: "api", Name: "search_seconds", Help: "How long such a search took.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5},
+		}),
 	}
-	for _, code := range codes() {
+	for _, result := range []string{searchFound, searchNone, searchBounded, searchFailed} {
+		m.searches.WithLabelValues(result)
+	}
+	for _, code := range Codes() {
 		m.rejected.WithLabelValues(code)
 	}
 	if reg != nil {
-		reg.MustRegister(m.accepted, m.pending, m.replayed, m.conflicts, m.rejected, m.inFlight, m.verdictWait, m.tailUndecodable)
+		reg.MustRegister(m.accepted, m.pending, m.replayed, m.conflicts, m.rejected, m.inFlight, m.verdictWait, m.tailUndecodable,
+			m.backlogged, m.lagFailures, m.searches, m.searchSeconds)
 	}
 	return m
 }

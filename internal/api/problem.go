@@ -28,21 +28,28 @@ const (
 	CodeKeyReused          = "idempotency-key-reused"
 	CodeMissingKey         = "idempotency-key-missing"
 	CodeOverloaded         = "overloaded"
+	CodeBufferFull         = "buffer-full"
+	CodeBacklog            = "backlog"
+	CodeRateLimited        = "rate-limited"
+	CodeConcurrencyLimited = "concurrency-limited"
+	CodeSearchEnded        = "search-ended"
 	CodeUnavailable        = "unavailable"
 	CodeInternal           = "internal"
 	problemTypePrefix      = "urn:barnabas:problem:"
 	problemContentType     = "application/problem+json"
 	defaultRetryAfter      = 2 * time.Second
 	overloadedRetryAfter   = 1 * time.Second
+	backlogRetryAfter      = 10 * time.Second // the lag is read again within that time
 	maxProblemDetailLength = 1 << 10
 )
 
-// codes lists the set, for metrics that are there from the start.
-func codes() []string {
+// Codes lists the set: for metrics that are there from the start, and for the OpenAPI document's test.
+func Codes() []string {
 	return []string{
 		CodeBadRequest, CodeInvalid, CodeUnauthorized, CodeForbidden, CodeNotFound, CodeMethodNotAllowed,
 		CodeUnknownEndpoint, CodeEndpointDisabled, CodeIDTaken, CodeLimitReached, CodePayloadTooLarge,
-		CodeUnsupportedMedia, CodeKeyReused, CodeMissingKey, CodeOverloaded, CodeUnavailable, CodeInternal,
+		CodeUnsupportedMedia, CodeKeyReused, CodeMissingKey, CodeOverloaded, CodeBufferFull, CodeBacklog, CodeRateLimited,
+		CodeConcurrencyLimited, CodeSearchEnded, CodeUnavailable, CodeInternal,
 	}
 }
 
@@ -82,14 +89,17 @@ func unsupported(detail string) *Problem {
 }
 
 func unavailableProblem(detail string) *Problem {
-	p := problem(http.StatusServiceUnavailable, CodeUnavailable, "Not available now", detail)
-	p.retryAfter = defaultRetryAfter
-	return p
+	return retryLater(http.StatusServiceUnavailable, CodeUnavailable, "Not available now", detail, defaultRetryAfter)
 }
 
 func overloaded(detail string) *Problem {
-	p := problem(http.StatusServiceUnavailable, CodeOverloaded, "Overloaded", detail)
-	p.retryAfter = overloadedRetryAfter
+	return retryLater(http.StatusServiceUnavailable, CodeOverloaded, "Overloaded", detail, overloadedRetryAfter)
+}
+
+// retryLater is a problem that time heals, after the given wait.
+func retryLater(status int, code, title, detail string, after time.Duration) *Problem {
+	p := problem(status, code, title, detail)
+	p.retryAfter = max(after, time.Second)
 	return p
 }
 

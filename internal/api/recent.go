@@ -34,6 +34,8 @@ type DeliveryStatus struct {
 	LastError       string     `json:"last_error,omitempty"`
 	LastAttemptAt   *time.Time `json:"last_attempt_at,omitempty"`
 	NextAttemptAt   *time.Time `json:"next_attempt_at,omitempty"`
+	// Partial says that the answer comes of a search that its bounds ended: something later may have happened.
+	Partial bool `json:"partial,omitempty"`
 
 	tenant string // whose it is; empty: look at the endpoint
 }
@@ -93,21 +95,15 @@ func (d *recentDeliveries) appended(e *schemas.Event, tenant string) {
 func (d *recentDeliveries) answered(id string, a Answer) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := d.at(id)
-	switch a.Verdict {
-	case schemas.VerdictDuplicate:
-		s.Status, s.OwnerDeliveryID = StatusDuplicate, a.OwnerID
-	case schemas.VerdictConflict:
-		s.Status, s.OwnerDeliveryID = StatusConflict, a.OwnerID
-	case schemas.VerdictFirst:
-		if s.Status == StatusPending {
-			s.Status = StatusAccepted
-		}
-	}
+	d.at(id).answered(a)
 }
 
-// claimed notes what the tail of the idempotency topic shows: the owner of a key exists.
+// claimed notes what the tail of the idempotency topic shows: the owner of a key exists. Only the answer to the owner's
+// own event says something of its state: by the time of a repeat it may have been delivered long ago.
 func (d *recentDeliveries) claimed(c *schemas.Claim) {
+	if c.Verdict != schemas.VerdictFirst {
+		return
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.at(c.DeliveryID)
@@ -121,7 +117,34 @@ func (d *recentDeliveries) claimed(c *schemas.Claim) {
 func (d *recentDeliveries) attempted(a *schemas.Attempt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := d.at(a.DeliveryID)
+	d.at(a.DeliveryID).attempted(a)
+}
+
+// searched notes what a search found. What the tail has shown meanwhile is later, and stays.
+func (d *recentDeliveries) searched(found *DeliveryStatus) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, there := d.byID[found.DeliveryID]; !there {
+		*d.at(found.DeliveryID) = *found
+	}
+}
+
+// answered takes the verdict on the delivery's event.
+func (s *DeliveryStatus) answered(a Answer) {
+	switch a.Verdict {
+	case schemas.VerdictDuplicate:
+		s.Status, s.OwnerDeliveryID = StatusDuplicate, a.OwnerID
+	case schemas.VerdictConflict:
+		s.Status, s.OwnerDeliveryID = StatusConflict, a.OwnerID
+	case schemas.VerdictFirst:
+		if s.Status == StatusPending {
+			s.Status = StatusAccepted
+		}
+	}
+}
+
+// attempted takes a record of the attempts topic.
+func (s *DeliveryStatus) attempted(a *schemas.Attempt) {
 	s.EndpointID, s.tenant = a.EndpointID, a.Tenant
 	switch a.Kind {
 	case schemas.AttemptDuplicate:

@@ -72,6 +72,7 @@ func newRig(t *testing.T) *rig {
 	r := &rig{t: t, cluster: c, addrs: c.ListenAddrs(), topics: topics.Catalogue{Prefix: "barnabas.", Partitions: partitions}}
 	for name, n := range map[string]int32{
 		r.topics.Events(): partitions, r.topics.Idempotency(): partitions, r.topics.Attempts(): partitions, r.topics.Endpoints(): 1,
+		r.topics.DLQ(): partitions,
 	} {
 		require.NoError(t, c.CreateTopic(name, n, nil))
 	}
@@ -230,6 +231,11 @@ type node struct {
 	t   *testing.T
 	api *api.API
 	url string
+	// host, if not empty, is what requests say that they go to.
+	host string
+
+	mu    sync.Mutex // guards given
+	given map[given]bool
 }
 
 // serve starts an API without its tail.
@@ -237,11 +243,14 @@ func serve(t *testing.T, o api.Options) *node {
 	t.Helper()
 	a, err := api.New(o)
 	require.NoError(t, err)
-	srv := httptest.NewUnstartedServer(a.Handler())
-	srv.Config = api.Server("", a.Handler())
+	n := &node{t: t, api: a, given: map[given]bool{}}
+	handler := n.held(a.Handler())
+	srv := httptest.NewUnstartedServer(handler)
+	srv.Config = api.Server("", handler)
 	srv.Start()
 	t.Cleanup(srv.Close)
-	return &node{t: t, api: a, url: srv.URL}
+	n.url = srv.URL
+	return n
 }
 
 // answer is what came back.
@@ -263,6 +272,7 @@ func (n *node) send(method, path, token string, body io.Reader, headers ...strin
 	n.t.Helper()
 	req, err := http.NewRequestWithContext(n.t.Context(), method, n.url+path, body)
 	require.NoError(n.t, err)
+	req.Host = n.host
 	req.Header.Set("Content-Type", "application/json")
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
@@ -348,13 +358,41 @@ func (f *fakeTable) Ready() bool { return !f.notReady }
 // acme is a table with one endpoint of acme, "e1".
 func acme() *fakeTable {
 	return &fakeTable{endpoints: map[string]*endpoint.Endpoint{
-		"e1": {Endpoint: schemas.Endpoint{ID: "e1", Tenant: "acme", URL: "https://h.example/", State: schemas.EndpointEnabled}},
+		"e1": {Endpoint: schemas.Endpoint{
+			ID: "e1", Tenant: "acme", URL: "https://h.example/", State: schemas.EndpointEnabled, Order: schemas.OrderOrdered,
+		}},
 	}}
 }
 
 // fakes are options without Kafka: all events go to the log, nobody gives verdicts.
 func fakes(log api.Log, table api.Table) api.Options {
-	o := api.Options{Config: api.DefaultConfig(), Log: log, Table: table}
+	o := api.Options{
+		Config: api.DefaultConfig(), Log: log, Table: table, Topics: topics.Catalogue{Prefix: "barnabas.", Partitions: partitions},
+	}
 	o.Keys, o.VerdictTimeout = keys(), 0
 	return o
+}
+
+// safeBuffer takes a log from many goroutines.
+type safeBuffer struct {
+	mu sync.Mutex // guards b
+	b  bytes.Buffer
+}
+
+func (s *safeBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *safeBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+// quoted is a text as JSON.
+func quoted(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
 }

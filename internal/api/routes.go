@@ -15,32 +15,49 @@ import (
 // handlerFunc handles a request of someone known, and returns what went wrong.
 type handlerFunc func(w http.ResponseWriter, r *http.Request, who principal) error
 
-type route struct {
-	method, path string
-	least        Role
-	handle       handlerFunc
+// Route is one operation of the API.
+type Route struct {
+	Method, Path string
+	Least        Role // the lowest role that may
 }
 
-// routes is the one list of what there is; the 405s derive from it.
-func (a *API) routes() http.Handler {
-	routes := []route{
-		{http.MethodPost, "/v1/deliveries", RoleProducer, a.postDelivery},
-		{http.MethodGet, "/v1/deliveries/{id}", RoleProducer, a.getDelivery},
-		{http.MethodGet, "/v1/endpoints", RoleOperator, a.listEndpoints},
-		{http.MethodPost, "/v1/endpoints", RoleOperator, a.postEndpoint},
-		{http.MethodGet, "/v1/endpoints/{id}", RoleOperator, a.getEndpoint},
-		{http.MethodPut, "/v1/endpoints/{id}", RoleOperator, a.putEndpoint},
-		{http.MethodDelete, "/v1/endpoints/{id}", RoleOperator, a.deleteEndpoint},
-		{http.MethodPost, "/v1/endpoints/{id}/enable", RoleOperator, a.enableEndpoint},
-		{http.MethodPost, "/v1/endpoints/{id}/disable", RoleOperator, a.disableEndpoint},
-		{http.MethodPost, "/v1/endpoints/{id}/reset-breaker", RoleOperator, a.resetBreaker},
-		{http.MethodPost, "/v1/endpoints/{id}/rotate-secret", RoleOperator, a.rotateSecret},
+type route struct {
+	Route
+	handle handlerFunc
+}
+
+// Routes lists the operations that need a key, as the OpenAPI document has to.
+func Routes() []Route {
+	var all []Route
+	for _, rt := range (*API)(nil).table() {
+		all = append(all, rt.Route)
 	}
+	return all
+}
+
+// table is the one list of what there is; the 405s derive from it.
+func (a *API) table() []route {
+	return []route{
+		{Route{http.MethodPost, "/v1/deliveries", RoleProducer}, a.postDelivery},
+		{Route{http.MethodGet, "/v1/deliveries/{id}", RoleProducer}, a.getDelivery},
+		{Route{http.MethodGet, "/v1/endpoints", RoleOperator}, a.listEndpoints},
+		{Route{http.MethodPost, "/v1/endpoints", RoleOperator}, a.postEndpoint},
+		{Route{http.MethodGet, "/v1/endpoints/{id}", RoleOperator}, a.getEndpoint},
+		{Route{http.MethodPut, "/v1/endpoints/{id}", RoleOperator}, a.putEndpoint},
+		{Route{http.MethodDelete, "/v1/endpoints/{id}", RoleOperator}, a.deleteEndpoint},
+		{Route{http.MethodPost, "/v1/endpoints/{id}/enable", RoleOperator}, a.enableEndpoint},
+		{Route{http.MethodPost, "/v1/endpoints/{id}/disable", RoleOperator}, a.disableEndpoint},
+		{Route{http.MethodPost, "/v1/endpoints/{id}/reset-breaker", RoleOperator}, a.resetBreaker},
+		{Route{http.MethodPost, "/v1/endpoints/{id}/rotate-secret", RoleOperator}, a.rotateSecret},
+	}
+}
+
+func (a *API) routes() http.Handler {
 	mux := http.NewServeMux()
 	methods := map[string][]string{}
-	for _, rt := range routes {
-		mux.Handle(rt.method+" "+rt.path, a.wrap(rt.least, rt.handle))
-		methods[rt.path] = append(methods[rt.path], rt.method)
+	for _, rt := range a.table() {
+		mux.Handle(rt.Method+" "+rt.Path, a.wrap(rt.Least, rt.handle))
+		methods[rt.Path] = append(methods[rt.Path], rt.Method)
 	}
 	for path, allowed := range methods {
 		slices.Sort(allowed)
@@ -53,10 +70,11 @@ func (a *API) routes() http.Handler {
 	mux.Handle("/", a.wrap(RoleProducer, func(http.ResponseWriter, *http.Request, principal) error {
 		return notFound("There is nothing at this path.")
 	}))
+	serveOpenAPI(mux)
 	return mux
 }
 
-// wrap gives a request what all need: a slot, an identity, a role, an answer to whatever goes wrong.
+// wrap gives a request what all need: a slot, an identity, a role, its tenant's leave, an answer to whatever goes wrong.
 func (a *API) wrap(least Role, handle handlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tracked := &trackedWriter{ResponseWriter: w}
@@ -92,6 +110,11 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, least Role, handle h
 	if err != nil {
 		return err
 	}
+	who.gate = a.gates[who.scope]
+	if err := who.gate.enter(); err != nil {
+		return err
+	}
+	defer who.gate.leave()
 	if who.role.rank() < least.rank() {
 		return problem(http.StatusForbidden, CodeForbidden, "Forbidden", "This key's role may not do that.")
 	}
@@ -101,7 +124,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, least Role, handle h
 // explain maps an error to a problem, and logs what the caller is not told.
 func (a *API) explain(r *http.Request, err error) *Problem {
 	p := problemOf(err)
-	if p.Status >= http.StatusInternalServerError && p.code != CodeOverloaded {
+	if p.Status == http.StatusInternalServerError || p.code == CodeUnavailable {
 		a.log.Error("api_request_failed", obs.KeyMethod, r.Method, obs.KeyRoute, r.Pattern, obs.KeyStatus, p.Status, obs.KeyError, err)
 	}
 	return p

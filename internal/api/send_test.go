@@ -28,7 +28,7 @@ func TestSend_KeyIsBoundToItsContent(t *testing.T) {
 	id, _ := first.body["delivery_id"].(string)
 	require.NotEmpty(t, id)
 	require.Equal(t, "accepted", first.body["status"])
-	require.Equal(t, "/v1/deliveries/"+id, first.header.Get("Location"))
+	require.Equal(t, "/v1/deliveries/"+id+"?endpoint_id=e1", first.header.Get("Location"))
 	require.Empty(t, first.header.Get("Idempotent-Replayed"))
 
 	again := n.post(acmeProducer, "K", event("e1", `{"a":1}`))
@@ -211,7 +211,7 @@ func TestSend_KeyIsRequired(t *testing.T) {
 	}
 	require.Equal(t, http.StatusBadRequest, n.post(acmeProducer, "a", event("e1", `1`), "Idempotency-Key", "b").status)
 	require.Empty(t, log.all())
-	for _, key := range []string{"!", "~", strings.Repeat("k", 255), `"quoted"`} {
+	for _, key := range []string{"!", "~", strings.Repeat("k", 255), `"quoted"`, `"with spaces"`} {
 		require.Equal(t, http.StatusAccepted, n.post(acmeProducer, key, event("e1", `1`)).status, key)
 	}
 }
@@ -294,6 +294,7 @@ func TestDelivery_IsSeenOnAnyNode(t *testing.T) {
 	missing := status("dlv_x")
 	require.Equal(t, http.StatusNotFound, missing.status)
 	require.Contains(t, missing.text, "since it started", "it says what it does not know")
+	require.Contains(t, missing.text, "endpoint_id", "and what would help")
 
 	// The tail begins at the end of the topic: tell until it has begun.
 	require.Eventually(t, func() bool {

@@ -26,6 +26,7 @@ import (
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
 	"github.com/barnabas-webhooks/barnabas/processor/egress"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
+	"github.com/barnabas-webhooks/barnabas/topics"
 )
 
 // stopAPI is how long requests that are being answered may take once the process stops.
@@ -96,7 +97,11 @@ func New(cfg *config.Config, o Options) (_ *App, err error) {
 	}
 	a.closers = append(a.closers, a.client.Close)
 	a.producer, err = kafka.NewProducer(func() (*kgo.Client, error) {
-		return a.newClient(kgo.RecordDeliveryTimeout(produceTimeout), kgo.ProducerLinger(0))
+		return a.newClient(
+			kgo.RecordDeliveryTimeout(produceTimeout), kgo.ProducerLinger(0),
+			// Requests give up before their records do: without a bound, what is under way to a Kafka that is away would grow.
+			kgo.MaxBufferedBytes(produceBuffer),
+		)
 	}, o.Log)
 	if err != nil {
 		return nil, err
@@ -112,6 +117,9 @@ func New(cfg *config.Config, o Options) (_ *App, err error) {
 
 // produceTimeout is how long a produce of the API or of the endpoint registry may take.
 const produceTimeout = 10 * time.Second
+
+// produceBuffer bounds the bytes that are under way to Kafka; what is over is refused at once.
+const produceBuffer = 64 << 20
 
 // newClient makes a Kafka client with the deployment's connection settings.
 func (a *App) newClient(more ...kgo.Opt) (*kgo.Client, error) {
@@ -209,6 +217,9 @@ func (a *App) buildAPI() error {
 	a.api, err = api.New(api.Options{
 		Config: cfg, Log: api.NewEventLog(a.producer, catalogue.Events()), Endpoints: a.endpoints, Table: a.table,
 		Topics: catalogue, Client: a.newClient, Logger: a.log, Metrics: a.registry,
+		Lag: func(ctx context.Context) (map[int32]int64, error) {
+			return topics.EventsLag(ctx, a.admin(), a.cfg.Processor.Group, catalogue)
+		},
 	})
 	return err
 }

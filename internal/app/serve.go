@@ -22,6 +22,7 @@ func Serve(ctx context.Context, cfg *config.Config, version string, stderr io.Wr
 	if err != nil {
 		return err
 	}
+	defer boundMemory(cfg, log)()
 	log.Info("starting", obs.KeyVersion, version, obs.KeyRoles, cfg.Roles, obs.KeyBrokers, cfg.Kafka.Brokers, obs.KeyPID, os.Getpid())
 	return a.Run(ctx)
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/barnabas-webhooks/barnabas/internal/api"
@@ -20,6 +21,12 @@ import (
 
 // ErrAPIKey is an entry of api.keys that cannot be read.
 var ErrAPIKey = errors.New("want NAME:ROLE:TENANT:SHA256 (role producer, operator or admin; admins have no tenant)")
+
+// Errors of an entry of api.tenants.
+var (
+	ErrAPITenant      = errors.New("want TENANT:RATE:BURST:CONCURRENT, such as acme:50:100:32 (0: the default of each)")
+	ErrAPITenantTwice = errors.New("the tenant is there twice")
+)
 
 // Catalogue names the topics of a configuration.
 func Catalogue(c *config.Config) topics.Catalogue {
@@ -94,11 +101,25 @@ func apiConfig(c *config.Config) (api.Config, error) {
 	a.MaxBodyBytes = int64(c.API.MaxBody)
 	a.RotationOverlap = c.Endpoints.RotationOverlap
 	a.VerdictTimeout, a.MaxConcurrent = c.API.VerdictWait, c.API.MaxConcurrent
+	a.MaxLag = int64(c.API.MaxLag)
+	a.Tenant = api.TenantLimits{Rate: c.API.TenantRate, Burst: c.API.TenantBurst, Concurrent: c.API.TenantConcurrent}
+	a.Tenants = map[string]api.TenantLimits{}
 	entries, err := c.API.Entries()
 	if err != nil {
 		return a, err
 	}
 	var errs []error
+	for i, entry := range c.API.Tenants {
+		name, limits, err := parseTenant(entry)
+		if _, twice := a.Tenants[name]; err == nil && twice {
+			err = ErrAPITenantTwice
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("api.tenants: entry %d, %q: %w", i+1, entry, err))
+			continue
+		}
+		a.Tenants[name] = limits
+	}
 	for i, entry := range entries {
 		k, err := parseKey(entry)
 		if err != nil {
@@ -108,6 +129,22 @@ func apiConfig(c *config.Config) (api.Config, error) {
 		a.Keys = append(a.Keys, k)
 	}
 	return a, errors.Join(errs...)
+}
+
+// parseTenant reads TENANT:RATE:BURST:CONCURRENT.
+func parseTenant(entry string) (name string, l api.TenantLimits, err error) {
+	parts := strings.Split(strings.TrimSpace(entry), ":")
+	if len(parts) != 4 {
+		return "", l, ErrAPITenant
+	}
+	var errs [3]error
+	l.Rate, errs[0] = strconv.ParseFloat(parts[1], 64)
+	l.Burst, errs[1] = strconv.Atoi(parts[2])
+	l.Concurrent, errs[2] = strconv.Atoi(parts[3])
+	if errors.Join(errs[:]...) != nil {
+		return "", l, ErrAPITenant
+	}
+	return parts[0], l, nil
 }
 
 // parseKey reads NAME:ROLE:TENANT:SHA256. The error does not repeat the entry: it

@@ -94,9 +94,9 @@ type Lanes struct {
 
 // Limits are the process's caps.
 type Limits struct {
-	InFlight         int     `koanf:"in_flight"          doc:"Requests in flight, over all endpoints."`
+	InFlight         int     `koanf:"in_flight"          doc:"Requests in flight, over all endpoints. Those whose last attempt took a second or more, or that have made none yet, share three quarters of them."`
 	EndpointInFlight int     `koanf:"endpoint_in_flight" doc:"Requests in flight per endpoint that is not ordered and sets no limit of its own."`
-	Memory           Size    `koanf:"memory"             doc:"Bytes of records in memory."`
+	Memory           Size    `koanf:"memory"             doc:"Bytes of records in memory; a record counts twice its size and 600 bytes. The process needs about 256 MiB beside them. Unless GOMEMLIMIT is set, the Go runtime gets a soft limit from it."`
 	Rate             float64 `koanf:"rate"               doc:"Requests per second, over all endpoints. 0: no limit."`
 }
 
@@ -130,6 +130,12 @@ type API struct {
 	MaxBody       Size          `koanf:"max_body"       doc:"Largest request body that is accepted."`
 	VerdictWait   time.Duration `koanf:"verdict_wait"   doc:"How long a send waits for the verdict on its idempotency key before it answers 202 pending. 0: no wait."`
 	MaxConcurrent int           `koanf:"max_concurrent" doc:"Requests served at a time; more are answered 503."`
+	MaxLag        int           `koanf:"max_lag"        doc:"Events of one partition that may wait before sends to its endpoints are answered 503; read every 5 s. Up to 16,384 that are done already may be counted. 0: any number."`
+
+	TenantRate       float64  `koanf:"tenant_rate"       doc:"Sends per second of one tenant, on each API process; more are answered 429. 0: any number."`
+	TenantBurst      int      `koanf:"tenant_burst"      doc:"Sends of one tenant that may come at once after a pause. 0: those of one second."`
+	TenantConcurrent int      `koanf:"tenant_concurrent" doc:"Requests of one tenant served at a time; more are answered 429. 0: half of max_concurrent, or all of it where there is one tenant."`
+	Tenants          []string `koanf:"tenants"           doc:"Limits of single tenants in place of the three above: TENANT:RATE:BURST:CONCURRENT, where 0 means what it means there."`
 }
 
 // Metrics is the operators' listener.

@@ -59,6 +59,7 @@ func Default() Config {
 			MaxBody:       1200 * KiB, // holds the largest payload in base64
 			VerdictWait:   500 * time.Millisecond,
 			MaxConcurrent: 1024,
+			MaxLag:        1_000_000,
 		},
 		Metrics:   Metrics{Listen: ":9464"},
 		Endpoints: Endpoints{RotationOverlap: 24 * time.Hour},

@@ -219,6 +219,12 @@ func (v *validator) bounds(c *Config) {
 	v.check(c.Limits.Memory >= c.Lanes.MaxBytes, "limits.memory", "%s is less than lanes.max_bytes %s", c.Limits.Memory, c.Lanes.MaxBytes)
 	v.check(c.API.VerdictWait >= 0 && c.API.VerdictWait <= 10*time.Second, "api.verdict_wait", "must be from 0 to 10s, not %s", c.API.VerdictWait)
 	v.check(c.API.MaxConcurrent >= 1, "api.max_concurrent", "must be at least 1, not %d", c.API.MaxConcurrent)
+	v.check(c.API.MaxLag >= 0, "api.max_lag", "must not be negative")
+	v.check(c.API.TenantRate >= 0, "api.tenant_rate", "must not be negative")
+	v.check(c.API.TenantBurst >= 0, "api.tenant_burst", "must not be negative")
+	v.check(c.API.TenantBurst == 0 || c.API.TenantRate > 0, "api.tenant_burst", "is set, but tenant_rate is not")
+	v.check(c.API.TenantConcurrent >= 0 && c.API.TenantConcurrent <= c.API.MaxConcurrent, "api.tenant_concurrent",
+		"must be from 0 to max_concurrent %d, not %d", c.API.MaxConcurrent, c.API.TenantConcurrent)
 }
 
 // C-177: an item that means nothing is refused and named.

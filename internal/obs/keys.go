@@ -18,7 +18,8 @@ const (
 	KeyDecision        = "decision"
 	KeyReason          = "reason"
 	KeyDueAt           = "due_at"
-	KeyHost            = "host" // of an endpoint's URL, never its path or query
+	KeyRetryAfter      = "retry_after" // that a receiver asked for, cut to the limit
+	KeyHost            = "host"        // of an endpoint's URL, never its path or query
 	KeyTopic           = "topic"
 	KeyPartition       = "partition"
 	KeyOffset          = "offset"

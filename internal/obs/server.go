@@ -103,6 +103,9 @@ func Handler(o ServerOptions) http.Handler {
 		answer(w, r, checks, ready)
 	})
 	if o.Pprof {
+		var c contention
+		mux.HandleFunc("GET /debug/pprof/block", c.handler("block"))
+		mux.HandleFunc("GET /debug/pprof/mutex", c.handler("mutex"))
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

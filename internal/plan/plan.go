@@ -1,6 +1,12 @@
-// Package plan works out, from the configuration alone, what an installation will do
-// when receivers fail: the retry schedule as the policy really draws it, and the bound on
-// requests to a failing endpoint. It is the core of `barnabas plan`.
+// Package plan works out, from the configuration and the user's volume alone, what an
+// installation will do and need: the retry schedule as the policy really draws it, the bound on
+// requests to failing endpoints, one and all of them, and the partitions, slots, memory,
+// descriptors and disk that the volume asks for, with a verdict. It is the core of `barnabas plan`.
+//
+// Nothing in it is measured at run time, and nothing is guessed: numbers come from the
+// configuration of the packages that do the work, from their own functions (retry, breaker,
+// unit.Cost, the codecs of schemas), and from the constants of measured.go, each of which a test
+// measures anew.
 //
 // # The bound
 //
@@ -20,72 +26,55 @@
 // doubling has ended it sees probes only, one each m(max). T is ConsecutiveAny where the failures are of any
 // kind, ConsecutiveHard where they are all hard ones. How many deliveries wait does not enter.
 //
+// N such endpoints get at most N times as much, and what the caps of P processes let through in W:
+//
+//	limits.rate        P * (rate * W + burst), where it is set
+//	limits.in_flight   P * slots * (1 + W / timeouts.headers), where the receivers take requests and never answer
+//
 // # Holds
 //
 // A delivery that meets an open breaker is held beyond the end of that opening, so it is written
-// once per opening at most: probes(W) + 1 times in a window.
+// once per opening at most. A window touches the more openings the more of them it sees whole; one that begins just before
+// the end of the first sees it, n more with m(2) + ... + m(1+n) < W, and the one after. Two things add to that. A probe that
+// hangs keeps the lane waiting, which spills what is older than lanes.max_age: see [Window.RewritesHung];
+// likewise one that has to wait for a slot, [Window.RewritesShort]. And a tier's look-ahead that is full sends what is due last round again with its remaining
+// wait, at most once per cap of the next smaller tier: see [Window.RewritesFull].
 package plan
 
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
+	"github.com/barnabas-webhooks/barnabas/dlq"
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
-	"github.com/barnabas-webhooks/barnabas/retry"
 )
 
-// Input is the part of the configuration that the plan follows from.
+// Input is everything that the plan follows from.
 type Input struct {
-	Policy  retry.Policy
-	Breaker breaker.Config
-	// MaxInFlight is how many requests one endpoint may have in flight; 1 for an ordered one. At least 1.
-	MaxInFlight int
-	// AttemptTimeout is the longest that one attempt may take. Zero: not checked against the breaker.
-	AttemptTimeout time.Duration
-	// Endpoints adds the bound for so many failing endpoints together. Zero: left out.
-	Endpoints int
-	// Seed and Ladders drive the drawn schedule: Ladders deliveries that never succeed. Zero Ladders: 10,000.
+	Installation
+	Volume
+	// Seed and Ladders drive what is drawn: Ladders deliveries that never succeed. Zero Ladders: 10,000.
 	Seed    uint64
 	Ladders int
 }
 
-// Plan is what follows. Durations are in seconds.
+// Plan is what follows. Durations are in seconds, sizes in bytes, rates per second.
 type Plan struct {
+	Verdict  Verdict   `json:"verdict"`
+	Volume   Volume    `json:"volume"`
+	Contract Contract  `json:"contract"`
 	Schedule Schedule  `json:"schedule"`
 	Openings []Opening `json:"openings"`
 	Bound    Bound     `json:"bound"`
-}
-
-// Schedule is the course of a delivery that never succeeds.
-type Schedule struct {
-	Attempts             int     `json:"attempts"`
-	Retries              []Retry `json:"retries"`
-	MeanSeconds          float64 `json:"mean_seconds"`
-	MaxSeconds           float64 `json:"max_seconds"`
-	LifetimeSeconds      float64 `json:"lifetime_seconds"`
-	MaxRetryAfterSeconds float64 `json:"max_retry_after_seconds"`
-	// What came of drawing it: Ladders deliveries, the mean of their lengths, and the share
-	// that ended by the lifetime.
-	Ladders          int     `json:"ladders"`
-	DrawnMeanSeconds float64 `json:"drawn_mean_seconds"`
-	DrawnMaxSeconds  float64 `json:"drawn_max_seconds"`
-	ExpiredShare     float64 `json:"expired_share"`
-}
-
-// Retry is one retry: its wait is uniform in (0, MaxSeconds].
-type Retry struct {
-	Number            int     `json:"number"`
-	MeanSeconds       float64 `json:"mean_seconds"`
-	MaxSeconds        float64 `json:"max_seconds"`
-	CumulativeMean    float64 `json:"cumulative_mean_seconds"`
-	CumulativeMax     float64 `json:"cumulative_max_seconds"`
-	LongestTier       float64 `json:"longest_tier_seconds"` // where the longest wait goes; shorter ones into shorter tiers
-	DrawnMinSeconds   float64 `json:"drawn_min_seconds"`
-	DrawnMeanSeconds  float64 `json:"drawn_mean_seconds"`
-	DrawnMaxSeconds   float64 `json:"drawn_max_seconds"`
-	DrawnReachedShare float64 `json:"drawn_reached_share"` // of all deliveries, those that made this retry
+	Outage   Outage    `json:"outage"`
+	Load     Load      `json:"load"`
+	Lane     Lane      `json:"lane"`
+	Memory   Memory    `json:"memory"`
+	Disk     Disk      `json:"disk"`
+	API      API       `json:"api"`
+	// ReplayRate is the rate at which replays are offered, per second.
+	ReplayRate int `json:"replay_rate"`
 }
 
 // Opening is how long the breaker stays open the nth time in a row.
@@ -113,9 +102,13 @@ type Window struct {
 	RequestsHard int    `json:"requests_hard"` // all failures are connection errors, timeouts, 429, 5xx
 	RequestsAny  int    `json:"requests_any"`
 	LongDown     int    `json:"requests_long_down"` // once the openings have reached their longest
-	Rewrites     int    `json:"rewrites"`           // of one held delivery
-	// AllEndpoints is RequestsAny for all of Input.Endpoints together.
-	AllEndpoints int `json:"requests_all_endpoints,omitempty"`
+	// Rewrites is how often one held delivery is written at most, RewritesHung likewise where probes hang until they are
+	// given up, RewritesFull where the look-ahead of its tiers is full, and RewritesShort where the lane has to wait for
+	// slots or for limits.rate besides. The lane has room: what finds it full comes back when that should be worked off.
+	Rewrites      int `json:"rewrites"`
+	RewritesHung  int `json:"rewrites_hung"`
+	RewritesFull  int `json:"rewrites_full"`
+	RewritesShort int `json:"rewrites_short"`
 }
 
 // ErrInvalid is wrapped when the input contradicts itself.
@@ -123,87 +116,34 @@ var ErrInvalid = errors.New("cannot plan")
 
 const defaultLadders = 10_000
 
-// Make works the plan out. The error names everything in the input that does not hold.
+// MaxLadders is how many deliveries may be drawn: a second's work.
+const MaxLadders = 1_000_000
+
+// Make works the plan out. The error names everything in the input that does not hold;
+// what cannot be carried is no error but a verdict.
 func Make(in Input) (Plan, error) {
-	errs := []error{in.Policy.Validate(), in.Breaker.Validate()}
-	bad := func(format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...))
+	errs := []error{in.validate(), in.Validate()}
+	if in.Ladders < 0 || in.Ladders > MaxLadders {
+		errs = append(errs, fmt.Errorf("%w: ladders: %d is outside 0 to %d", ErrInvalid, in.Ladders, MaxLadders))
 	}
-	if in.MaxInFlight < 1 {
-		bad("max_in_flight: %d is less than 1", in.MaxInFlight)
-	}
-	if in.Endpoints < 0 || in.Ladders < 0 {
-		bad("endpoints: %d and ladders: %d must not be negative", in.Endpoints, in.Ladders)
-	}
-	if p := in.Breaker.ProbeTimeout; p > 0 && p <= in.AttemptTimeout {
-		bad("probe_timeout: %s is not longer than an attempt may take, %s: a second probe could start beside the first",
-			p, in.AttemptTimeout)
+	if in.Latency >= in.Deliver.Timeout && in.Deliver.Timeout > 0 {
+		errs = append(errs, fmt.Errorf("%w: latency: %s is not shorter than timeouts.total of %s: every attempt would be given up",
+			ErrInvalid, in.Latency, in.Deliver.Timeout))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return Plan{}, err
 	}
-	return Plan{Schedule: schedule(in), Openings: openings(in.Breaker), Bound: bound(in)}, nil
-}
-
-func schedule(in Input) Schedule {
-	p := in.Policy
-	s := Schedule{
-		Attempts:             p.MaxAttempts(),
-		MeanSeconds:          p.TotalMean().Seconds(),
-		MaxSeconds:           p.TotalMax().Seconds(),
-		LifetimeSeconds:      p.Lifetime.Seconds(),
-		MaxRetryAfterSeconds: p.MaxRetryAfter.Seconds(),
-		Ladders:              in.Ladders,
+	p := Plan{
+		Volume: in.Volume, Contract: contract(in), Schedule: schedule(in), Openings: openings(in.Breaker), Bound: bound(in),
+		API: in.API, ReplayRate: dlq.DefaultRate,
 	}
-	if s.Ladders == 0 {
-		s.Ladders = defaultLadders
-	}
-	var mean, most float64
-	for i, limit := range p.Caps {
-		mean, most = mean+limit.Seconds()/2, most+limit.Seconds()
-		s.Retries = append(s.Retries, Retry{
-			Number: i + 1, MeanSeconds: limit.Seconds() / 2, MaxSeconds: limit.Seconds(),
-			CumulativeMean: mean, CumulativeMax: most,
-			LongestTier: p.Tiers[p.TierFor(limit)].Seconds(),
-		})
-	}
-	s.draw(p, rand.New(rand.NewPCG(in.Seed, 0))) //nolint:gosec // a repeatable draw, no secret
-	return s
-}
-
-// draw lets deliveries fail until they are dead, and notes what the policy decided.
-func (s *Schedule) draw(p retry.Policy, rnd *rand.Rand) {
-	start := time.Unix(0, 0).UTC()
-	failed := retry.Outcome{Class: retry.Connect}
-	counts := make([]int, len(s.Retries))
-	for range s.Ladders {
-		now := start
-		for attempts := 1; ; attempts++ {
-			d := p.Decide(now, retry.Spent{Attempts: attempts, RunStartedAt: start}, failed, nil, nil, rnd.Float64())
-			if d.Kind != retry.Retry {
-				if d.Reason == retry.ReasonExpired {
-					s.ExpiredShare += 1 / float64(s.Ladders)
-				}
-				break
-			}
-			wait, r := d.Due.Sub(now).Seconds(), &s.Retries[attempts-1]
-			if counts[attempts-1] == 0 || wait < r.DrawnMinSeconds {
-				r.DrawnMinSeconds = wait
-			}
-			r.DrawnMaxSeconds = max(r.DrawnMaxSeconds, wait)
-			r.DrawnMeanSeconds += wait // the sum, for now
-			counts[attempts-1]++
-			now = d.Due
-		}
-		s.DrawnMeanSeconds += now.Sub(start).Seconds() / float64(s.Ladders)
-		s.DrawnMaxSeconds = max(s.DrawnMaxSeconds, now.Sub(start).Seconds())
-	}
-	for i, n := range counts {
-		s.Retries[i].DrawnReachedShare = float64(n) / float64(s.Ladders)
-		if n > 0 {
-			s.Retries[i].DrawnMeanSeconds /= float64(n)
-		}
-	}
+	p.Load = load(in)
+	p.Lane = laneOf(in)
+	p.Outage = outage(in, p.Bound, p.Load)
+	p.Memory = memory(in, p.Load)
+	p.Disk = disk(in, p.Outage)
+	p.Verdict = judge(in, p)
+	return p, nil
 }
 
 // openings lists the openings until they no longer grow.
@@ -223,34 +163,47 @@ func openings(cfg breaker.Config) []Opening {
 func bound(in Input) Bound {
 	b := Bound{
 		ThresholdHard: in.Breaker.ConsecutiveHard, ThresholdAny: in.Breaker.ConsecutiveAny,
-		MaxInFlight: in.MaxInFlight, Endpoints: in.Endpoints,
+		MaxInFlight: in.width(), Endpoints: in.Endpoints,
 	}
-	for _, w := range []struct {
-		name   string
-		length time.Duration
-	}{{"minute", time.Minute}, {"hour", time.Hour}, {"day", 24 * time.Hour}} {
+	for _, w := range windows() {
 		probes := Probes(in.Breaker, w.length)
 		row := Window{
 			Name: w.name, Seconds: int(w.length / time.Second), Probes: probes,
-			RequestsHard: Requests(in.Breaker.ConsecutiveHard, in.MaxInFlight, probes),
-			RequestsAny:  Requests(in.Breaker.ConsecutiveAny, in.MaxInFlight, probes),
+			RequestsHard: Requests(in.Breaker.ConsecutiveHard, b.MaxInFlight, probes),
+			RequestsAny:  Requests(in.Breaker.ConsecutiveAny, b.MaxInFlight, probes),
 			LongDown:     int(w.length/shortest(in.Breaker, longestOpening(in.Breaker))) + 1,
-			Rewrites:     probes + 1,
+			Rewrites:     rewrites(in.Breaker, w.length),
 		}
-		row.AllEndpoints = row.RequestsAny * in.Endpoints
+		row.RewritesShort = row.Rewrites + int(w.length/in.Unit.LaneAge) + 1
+		row.RewritesHung = rewritesHung(in, row)
+		row.RewritesFull = rewritesFull(in, w.length, row.Rewrites)
 		b.Windows = append(b.Windows, row)
 	}
 	return b
+}
+
+// window is a length of time with its name.
+type window struct {
+	name   string
+	length time.Duration
+}
+
+// windows are the lengths of time that bounds are stated for.
+func windows() []window {
+	return []window{{"minute", time.Minute}, {"hour", time.Hour}, {"day", 24 * time.Hour}}
 }
 
 // Requests is the bound of the package documentation.
 func Requests(threshold, inFlight, probes int) int { return threshold + inFlight - 1 + probes }
 
 // Probes is how many probes at most fall into a window that begins as the breaker opens for the first time.
-func Probes(cfg breaker.Config, window time.Duration) int {
+func Probes(cfg breaker.Config, window time.Duration) int { return openingsWithin(cfg, 1, window) }
+
+// openingsWithin is how many openings, of those from number first on, fit into a window one after the other.
+func openingsWithin(cfg breaker.Config, first int, window time.Duration) int {
 	last := longestOpening(cfg)
 	n, left := 0, window
-	for k := 1; k < last; k++ {
+	for k := first; k < last; k++ {
 		m := shortest(cfg, k)
 		if m > left {
 			return n
@@ -258,6 +211,12 @@ func Probes(cfg breaker.Config, window time.Duration) int {
 		n, left = n+1, left-m
 	}
 	return n + int(left/shortest(cfg, last))
+}
+
+// rewrites is how many openings a window touches at most: one that begins at the start of the first, or one that begins
+// just before the end of the first and so sees two that it does not see whole.
+func rewrites(cfg breaker.Config, window time.Duration) int {
+	return max(Probes(cfg, window)+1, openingsWithin(cfg, 2, window-1)+2)
 }
 
 // longestOpening is the number of the first opening that is as long as all that follow.

@@ -9,42 +9,83 @@ import (
 	"sync/atomic"
 )
 
+// Pace says how long a request is thought to keep its slot.
+type Pace uint8
+
+// The paces.
+const (
+	Quick Pace = iota
+	Slow       // one that may hang, for all that is known
+)
+
+const (
+	paces = 2
+	// keptForQuick is the share of the slots that slow requests do not get: a quarter. When more endpoints hang than
+	// there are slots, those that answer go on.
+	keptForQuick = 4
+)
+
 // InFlight bounds the requests under way in the whole process.
 type InFlight struct {
 	limit int
 
 	mu      sync.Mutex // guards what follows
-	used    int
-	waiters []func()
+	used    [paces]int
+	waiters [paces][]waiter
+	came    uint64 // waiters so far
 }
 
-// NewInFlight allows limit requests at once.
+// waiter is who is called when there is a slot.
+type waiter struct {
+	number  uint64
+	granted func()
+}
+
+// NewInFlight allows limit requests at once, of which a quarter, rounded down, is for quick ones.
 func NewInFlight(limit int) *InFlight { return &InFlight{limit: limit} }
 
-// TryAcquire takes a slot. When there is none, or others wait for one, it returns
-// false and calls granted, once, when the caller has been given one: it must use it
-// or release it. granted must not block. Who waits is served in the order in which
-// they came, one slot each, so that no unit starves another.
-func (c *InFlight) TryAcquire(granted func()) bool {
+// TryAcquire takes a slot for a request of the given pace. When there is none it returns false and calls granted, once,
+// when the caller has been given one: it must use it or release it. granted must not block. Who waits is served in the
+// order in which they came, one slot each, so that no unit starves another; but that slow ones wait, and are passed,
+// while they have all the slots that they may have.
+func (c *InFlight) TryAcquire(p Pace, granted func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.used < c.limit && len(c.waiters) == 0 {
-		c.used++
+	// Where there is a slot for somebody, nobody waits who may have it: Release has seen to that.
+	if c.room(p) {
+		c.used[p]++
 		return true
 	}
-	c.waiters = append(c.waiters, granted)
+	c.came++
+	c.waiters[p] = append(c.waiters[p], waiter{c.came, granted})
 	return false
 }
 
-// Release gives a slot back, or on to who has waited longest.
-func (c *InFlight) Release() {
+// room says whether there is a slot for a request of the pace.
+func (c *InFlight) room(p Pace) bool {
+	if c.used[Quick]+c.used[Slow] >= c.limit {
+		return false
+	}
+	return p == Quick || c.used[Slow] < c.limit-c.limit/keptForQuick
+}
+
+// Release gives a slot back, or on to who has waited longest of those who may have it.
+func (c *InFlight) Release(p Pace) {
 	c.mu.Lock()
+	c.used[p]--
+	var next *waiter
+	var of Pace
+	for q := range Pace(paces) {
+		if len(c.waiters[q]) > 0 && c.room(q) && (next == nil || c.waiters[q][0].number < next.number) {
+			next, of = &c.waiters[q][0], q
+		}
+	}
 	var granted func()
-	if len(c.waiters) > 0 {
-		granted = c.waiters[0]
-		c.waiters = c.waiters[1:]
-	} else {
-		c.used--
+	if next != nil {
+		granted = next.granted
+		c.waiters[of][0] = waiter{}
+		c.waiters[of] = c.waiters[of][1:]
+		c.used[of]++
 	}
 	c.mu.Unlock()
 	if granted != nil {
@@ -56,7 +97,7 @@ func (c *InFlight) Release() {
 func (c *InFlight) Used() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.used
+	return c.used[Quick] + c.used[Slow]
 }
 
 // Memory bounds the bytes of records that the process holds, from the poll that

@@ -14,16 +14,16 @@ func TestInFlight_NeverMoreThanItsLimit(t *testing.T) {
 	t.Parallel()
 	c := caps.NewInFlight(2)
 	never := func() { t.Error("called without need") }
-	require.True(t, c.TryAcquire(never))
-	require.True(t, c.TryAcquire(never))
+	require.True(t, c.TryAcquire(caps.Quick, never))
+	require.True(t, c.TryAcquire(caps.Quick, never))
 	require.Equal(t, 2, c.Used())
 	called := 0
-	require.False(t, c.TryAcquire(func() { called++ }))
-	c.Release()
+	require.False(t, c.TryAcquire(caps.Quick, func() { called++ }))
+	c.Release(caps.Quick)
 	require.Equal(t, 1, called)
 	require.Equal(t, 2, c.Used(), "who is called has the slot")
-	c.Release()
-	c.Release()
+	c.Release(caps.Quick)
+	c.Release(caps.Quick)
 	require.Equal(t, 1, called, "once")
 	require.Zero(t, c.Used())
 }
@@ -32,21 +32,21 @@ func TestInFlight_NeverMoreThanItsLimit(t *testing.T) {
 func TestInFlight_WaitersTakeTurns(t *testing.T) {
 	t.Parallel()
 	c := caps.NewInFlight(1)
-	require.True(t, c.TryAcquire(nil))
+	require.True(t, c.TryAcquire(caps.Quick, nil))
 	var order []int
 	for i := range 5 {
-		require.False(t, c.TryAcquire(func() { order = append(order, i) }))
+		require.False(t, c.TryAcquire(caps.Quick, func() { order = append(order, i) }))
 	}
 	for i := range 4 {
-		c.Release()
+		c.Release(caps.Quick)
 		require.Len(t, order, i+1)
-		require.False(t, c.TryAcquire(func() { order = append(order, 5+i) }), "others wait")
+		require.False(t, c.TryAcquire(caps.Quick, func() { order = append(order, 5+i) }), "others wait")
 	}
 	for range 5 {
-		c.Release()
+		c.Release(caps.Quick)
 	}
 	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8}, order)
-	c.Release()
+	c.Release(caps.Quick)
 	require.Zero(t, c.Used())
 }
 
@@ -54,19 +54,19 @@ func TestInFlight_WaitersTakeTurns(t *testing.T) {
 func TestInFlight_UnusedSlotsAreHandedOn(t *testing.T) {
 	t.Parallel()
 	c := caps.NewInFlight(1)
-	require.True(t, c.TryAcquire(nil))
+	require.True(t, c.TryAcquire(caps.Quick, nil))
 	for range 3 {
-		c.TryAcquire(c.Release)
+		c.TryAcquire(caps.Quick, func() { c.Release(caps.Quick) })
 	}
 	used, later := false, false
-	c.TryAcquire(func() { used = true })
-	c.TryAcquire(func() { later = true })
-	c.Release()
+	c.TryAcquire(caps.Quick, func() { used = true })
+	c.TryAcquire(caps.Quick, func() { later = true })
+	c.Release(caps.Quick)
 	require.True(t, used)
 	require.False(t, later)
-	c.Release()
+	c.Release(caps.Quick)
 	require.True(t, later)
-	c.Release()
+	c.Release(caps.Quick)
 	require.Zero(t, c.Used())
 }
 
@@ -81,14 +81,14 @@ func TestInFlight_Concurrently(t *testing.T) {
 		wg.Go(func() {
 			for range turns {
 				granted := make(chan struct{}, 1)
-				if !c.TryAcquire(func() { granted <- struct{}{} }) {
+				if !c.TryAcquire(caps.Quick, func() { granted <- struct{}{} }) {
 					<-granted
 				}
 				n := now.Add(1)
 				for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
 				}
 				now.Add(-1)
-				c.Release()
+				c.Release(caps.Quick)
 			}
 		})
 	}
@@ -113,4 +113,49 @@ func TestMemory_FullAndHalfFull(t *testing.T) {
 		require.Equal(t, step.full, m.Full(), "%d", m.Used())
 	}
 	require.Equal(t, int64(49), m.Used())
+}
+
+// When everything hangs, a quarter of the slots is left to what answers, and the order of those who wait is kept among
+// those who may have the slot.
+func TestInFlight_SlowOnesLeaveAQuarter(t *testing.T) {
+	t.Parallel()
+	c := caps.NewInFlight(8)
+	var order []string
+	note := func(who string) func() { return func() { order = append(order, who) } }
+	for range 6 {
+		require.True(t, c.TryAcquire(caps.Slow, nil))
+	}
+	require.False(t, c.TryAcquire(caps.Slow, note("slow 1")))
+	require.True(t, c.TryAcquire(caps.Quick, nil), "passes who may not")
+	require.True(t, c.TryAcquire(caps.Quick, nil))
+	require.False(t, c.TryAcquire(caps.Quick, note("quick 1")))
+	require.False(t, c.TryAcquire(caps.Slow, note("slow 2")))
+	require.Equal(t, 8, c.Used())
+
+	c.Release(caps.Quick)
+	require.Equal(t, []string{"quick 1"}, order, "slow ones have theirs")
+	c.Release(caps.Slow)
+	require.Equal(t, []string{"quick 1", "slow 1"}, order)
+	require.False(t, c.TryAcquire(caps.Quick, note("quick 2")))
+	c.Release(caps.Slow)
+	require.Equal(t, []string{"quick 1", "slow 1", "slow 2"}, order, "who came first, where both may")
+	c.Release(caps.Quick)
+	require.Equal(t, []string{"quick 1", "slow 1", "slow 2", "quick 2"}, order)
+	for range 6 {
+		c.Release(caps.Slow)
+	}
+	c.Release(caps.Quick)
+	c.Release(caps.Quick)
+	require.Zero(t, c.Used())
+}
+
+// Where slots can be counted on one hand, none is kept: slow requests are made, too.
+func TestInFlight_FewSlotsAreForAll(t *testing.T) {
+	t.Parallel()
+	for limit := range 4 {
+		c := caps.NewInFlight(limit)
+		for range limit {
+			require.True(t, c.TryAcquire(caps.Slow, nil), "of %d", limit)
+		}
+	}
 }

@@ -24,6 +24,7 @@ type Metrics struct {
 	Holds           *prometheus.CounterVec // by reason
 	DeadLetters     *prometheus.CounterVec // by reason
 	Rerouted        prometheus.Counter
+	RetryAfterCut   prometheus.Counter
 	LogGapRecords   *prometheus.CounterVec // by topic and kind of gap
 	BreakersOpen    prometheus.Gauge
 	BreakerChanges  *prometheus.CounterVec // by new state
@@ -100,6 +101,9 @@ func New(reg prometheus.Registerer, g Gauges, consumed ...string) *Metrics {
 		Rerouted: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: "barnabas", Name: "rerouted_total", Help: "Records moved to the partition that their key belongs to.",
 		}),
+		RetryAfterCut: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "barnabas", Name: "retry_after_cut_total", Help: "Answers whose Retry-After was cut to retry.max_retry_after.",
+		}),
 		LogGapRecords: counter("log_gap_records_total",
 			"Records by which the log and the committed position miss each other: removed before they were read, or beyond the log's end.",
 			"topic", "kind"),
@@ -125,8 +129,8 @@ func New(reg prometheus.Registerer, g Gauges, consumed ...string) *Metrics {
 	claims(reg, g.Claims)
 	m.atZero(consumed)
 	reg.MustRegister(m.Events, m.Attempts, m.AttemptSeconds, m.EndToEndSeconds, m.LateSeconds, m.Decisions, m.Holds, m.DeadLetters,
-		m.Rerouted, m.LogGapRecords, m.BreakersOpen, m.BreakerChanges, m.InFlight, m.MemoryBytes, m.Units, m.SettleSeconds, m.SettleFailures, m.Progress,
-		m.RestoreSeconds, m.RestoreRecords)
+		m.Rerouted, m.RetryAfterCut, m.LogGapRecords, m.BreakersOpen, m.BreakerChanges, m.InFlight, m.MemoryBytes, m.Units, m.SettleSeconds,
+		m.SettleFailures, m.Progress, m.RestoreSeconds, m.RestoreRecords)
 	return m
 }
 

@@ -35,6 +35,8 @@ type Batch struct {
 	// carries Tag, by which a beat recognises its own work in the committed offsets.
 	Commits []Commit
 	Tag     string
+	// More says that the unit has more to settle than the limit allowed.
+	More bool
 	// Settled tells the unit what came of the batch: nil once it is written for
 	// good, ErrNotOwner when the unit is not ours any more and nothing was written.
 	// It must not block.
@@ -43,8 +45,9 @@ type Batch struct {
 
 // Source is a unit as the settler sees it.
 type Source interface {
-	// Seal asks for the unit's batch, marked with tag. The answer is sent on reply from the unit's
+	// Seal asks for the unit's batch, marked with tag, of records of about limit bytes at most: it ends with the
+	// outcome that reaches the limit. The answer is sent on reply from the unit's
 	// own goroutine, nil when it has nothing; reply has room for it. Seal must not
 	// block, and returns false when the unit has ended and will not answer.
-	Seal(tag string, reply chan<- *Batch) bool
+	Seal(tag string, limit int64, reply chan<- *Batch) bool
 }

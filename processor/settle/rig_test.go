@@ -118,7 +118,7 @@ func (r *rig) start() {
 	}
 	const timeout = 10 * time.Second
 	r.settler = settle.New(settle.Options{
-		Config: settle.Config{Beat: 20 * time.Millisecond, TransactionTimeout: timeout, MaxBackoff: 200 * time.Millisecond},
+		Config: settle.Config{Beat: 20 * time.Millisecond, TransactionTimeout: timeout, MaxBytes: 1 << 20, MaxBackoff: 200 * time.Millisecond},
 		Group:  r.prefix + "g", Members: r.members, TopicIDs: ids, Log: log(),
 		NewClient: func(id string) (*kgo.Client, error) {
 			return kgo.NewClient(
@@ -185,11 +185,18 @@ type source struct {
 	outcomes []*settle.Outcome
 	commits  []settle.Commit // metadata is made with the beat's tag
 	answers  chan error
+	sealed   chan sealed // how often it was asked
+}
+
+// sealed is how a batch was asked for.
+type sealed struct {
+	tag   string
+	limit int64
 }
 
 // want hands a batch over: outcomes of a unit that is at offset in both consumed topics.
 func (r *rig) want(unit int32, offset int64, outcomes ...*settle.Outcome) *source {
-	s := &source{unit: unit, outcomes: outcomes, answers: make(chan error, 8)}
+	s := &source{unit: unit, outcomes: outcomes, answers: make(chan error, 8), sealed: make(chan sealed, 8)}
 	for _, topic := range []string{"in", "also"} {
 		s.commits = append(s.commits, settle.Commit{Topic: r.prefix + topic, Partition: unit, Offset: offset})
 	}
@@ -198,7 +205,8 @@ func (r *rig) want(unit int32, offset int64, outcomes ...*settle.Outcome) *sourc
 }
 
 // Seal implements settle.Source, as a unit does: from a goroutine of its own.
-func (s *source) Seal(tag string, reply chan<- *settle.Batch) bool {
+func (s *source) Seal(tag string, limit int64, reply chan<- *settle.Batch) bool {
+	s.sealed <- sealed{tag, limit}
 	b := &settle.Batch{
 		Owner: settle.Owner{Unit: s.unit, Assignment: 1}, Tag: tag, Outcomes: s.outcomes,
 		Settled: func(err error) { s.answers <- err },

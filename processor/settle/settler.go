@@ -66,6 +66,7 @@ type Settler struct {
 	// produced are the topics that client has produced to; owned by Run.
 	produced map[string]struct{}
 	stuck    []*stuckBatch
+	behind   bool // the last beat left something out: the next follows sooner; owned by Run
 
 	mu    sync.Mutex // guards dirty
 	dirty []Source
@@ -84,7 +85,8 @@ func New(o Options) *Settler {
 	boot := uuid.NewString()[:8]
 	return &Settler{
 		cfg: o.Config, group: o.Group, members: o.Members, newClient: o.NewClient, topicIDs: o.TopicIDs,
-		log: o.Log, observer: o.Observer, boot: boot,
+		observer: o.Observer, boot: boot,
+		log: slog.New(obs.NewQuiet(o.Log.Handler(), obs.QuietOptions{})), // every unit may fail several times a second (C-236)
 		// New with each boot: see DESIGN section 16 for what the embedded broker makes of an old one.
 		transactionalID: o.Group + "." + boot,
 		wake:            make(chan struct{}, 1),
@@ -135,13 +137,21 @@ func (s *Settler) await(ctx context.Context) bool {
 		case <-s.wake:
 		}
 	}
+	wait := s.cfg.Beat
+	if s.behind { // enough has gathered: only as long as units take to hear of the last beat and to ask for the next
+		wait /= 10
+	}
+	s.behind = false
 	select {
 	case <-ctx.Done():
 		return false
-	case <-time.After(s.cfg.Beat):
+	case <-time.After(wait):
 		return true
 	}
 }
+
+// leastShare is what every unit may settle in one beat, in bytes, however many there are.
+const leastShare = 64 << 10
 
 // gather asks every unit that wanted for its batch, and adds those whose next try is due.
 func (s *Settler) gather() []*stuckBatch {
@@ -153,8 +163,9 @@ func (s *Settler) gather() []*stuckBatch {
 	tag := fmt.Sprintf("%s-%x", s.boot, s.beats)
 	replies := make(chan *Batch, len(sources))
 	asked := 0
+	share := max(s.cfg.MaxBytes/int64(max(1, len(sources))), leastShare)
 	for _, src := range sources {
-		if src.Seal(tag, replies) {
+		if src.Seal(tag, share, replies) {
 			asked++
 		}
 	}
@@ -162,6 +173,7 @@ func (s *Settler) gather() []*stuckBatch {
 	for range asked {
 		if b := <-replies; b != nil { // a unit that said it would answers, also when it ends
 			batches = append(batches, &stuckBatch{Batch: b})
+			s.behind = s.behind || b.More
 		}
 	}
 	now := time.Now()

@@ -298,3 +298,29 @@ func TestSettler_FaultsHealToOneCopy(t *testing.T) {
 		})
 	}
 }
+
+// Invariant 9: what one transaction may hold is shared out among the units that settle in it; each has some of it.
+func TestSettler_SharesOutATransaction(t *testing.T) {
+	t.Parallel()
+	onBrokers(t, func(t *testing.T, addrs []string) {
+		r := newRig(t, addrs)
+		alone := r.want(0, 1, r.outcome("out", 0, "a"))
+		require.NoError(t, alone.answer(t))
+		require.Equal(t, int64(1<<20), (<-alone.sealed).limit)
+
+		var units []*source
+		for i := range 40 {
+			units = append(units, r.want(int32(i%3), int64(2+i), r.outcome("out", 0, "b")))
+		}
+		limits, together := map[string]int64{}, map[string]int64{}
+		for _, u := range units {
+			require.NoError(t, u.answer(t))
+			s := <-u.sealed
+			limits[s.tag] = s.limit
+			together[s.tag]++
+		}
+		for tag, n := range together {
+			require.Equal(t, max(1<<20/n, 64<<10), limits[tag], "%d units in one beat", n)
+		}
+	})
+}

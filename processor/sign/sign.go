@@ -27,15 +27,18 @@ const version = "v1"
 // keys it returns "": the caller must not send that.
 func Sign(id string, at time.Time, body []byte, keys [][]byte) string {
 	keys = keys[:min(len(keys), MaxKeys)]
-	entry := len(version) + 1 + base64.StdEncoding.EncodedLen(sha256.Size)
-	out := make([]byte, 0, len(keys)*(entry+1))
+	const entry = len(version) + 1 + (sha256.Size+2)/3*4 + 1
+	out := make([]byte, 0, MaxKeys*entry) // on the stack, for its size is known
+	head := signedHead(id, Timestamp(at))
+	sum := make([]byte, 0, sha256.Size)
 	for i, key := range keys {
 		if i > 0 {
 			out = append(out, ' ')
 		}
 		out = append(out, version...)
 		out = append(out, ',')
-		out = base64.StdEncoding.AppendEncode(out, mac(id, Timestamp(at), body, key))
+		sum = appendMAC(sum[:0], head, body, key)
+		out = base64.StdEncoding.AppendEncode(out, sum)
 	}
 	return string(out)
 }
@@ -45,14 +48,20 @@ func Timestamp(at time.Time) string {
 	return strconv.FormatInt(at.Unix(), 10)
 }
 
-// mac is the HMAC over id.timestamp.body. The timestamp is taken as text, so that a verifier judges exactly what
-// came in.
-func mac(id, timestamp string, body, key []byte) []byte {
+// signedHead is what is signed before the body: id.timestamp. with both dots. The timestamp is taken as text, so
+// that a verifier judges exactly what came in.
+func signedHead(id, timestamp string) []byte {
+	head := make([]byte, 0, len(id)+len(timestamp)+2)
+	head = append(head, id...)
+	head = append(head, '.')
+	head = append(head, timestamp...)
+	return append(head, '.')
+}
+
+// appendMAC appends the HMAC over head and body to dst.
+func appendMAC(dst, head, body, key []byte) []byte {
 	h := hmac.New(sha256.New, key)
-	h.Write([]byte(id))
-	h.Write([]byte{'.'})
-	h.Write([]byte(timestamp))
-	h.Write([]byte{'.'})
+	h.Write(head)
 	h.Write(body)
-	return h.Sum(nil)
+	return h.Sum(dst)
 }

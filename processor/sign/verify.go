@@ -55,8 +55,9 @@ func Verify(header http.Header, body []byte, keys [][]byte, now time.Time, toler
 func match(signatures, id, stamp string, body []byte, keys [][]byte) error {
 	keys = keys[:min(len(keys), MaxKeys)]
 	wanted := make([][]byte, 0, len(keys))
+	head := signedHead(id, stamp)
 	for _, key := range keys {
-		wanted = append(wanted, []byte(base64.StdEncoding.EncodeToString(mac(id, stamp, body, key))))
+		wanted = append(wanted, base64.StdEncoding.AppendEncode(nil, appendMAC(nil, head, body, key)))
 	}
 	found, seen := false, 0
 	for entry := range strings.SplitSeq(signatures, " ") {

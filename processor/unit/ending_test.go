@@ -106,7 +106,7 @@ func TestUnit_DropSettlesNothing(t *testing.T) {
 		r.unit.Begin(r.Catalogue.Events(), unit.Position{})
 		r.unit.Drain(time.Now())
 		r.unit.Drop(unit.ErrRevoked)
-		require.False(t, r.unit.Seal("tag", make(chan *settle.Batch, 1)))
+		require.False(t, r.unit.Seal("tag", 1<<20, make(chan *settle.Batch, 1)))
 		r.idle()
 	})
 }

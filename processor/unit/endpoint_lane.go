@@ -6,6 +6,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
+	"github.com/barnabas-webhooks/barnabas/processor/caps"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
 	"github.com/barnabas-webhooks/barnabas/processor/lane"
 	"github.com/barnabas-webhooks/barnabas/processor/metrics"
@@ -20,6 +21,7 @@ type endpointLane struct {
 	queue    lane.Lane[*item]
 	breaker  *breaker.Breaker
 	inFlight int
+	slots    caps.Pace // which slots its requests are for; slow until it has shown otherwise
 	alarm    time.Time // set in the unit's alarms; zero: none
 
 	limiter     *rate.Limiter // nil: no rate limit
@@ -32,11 +34,11 @@ type endpointLane struct {
 	resetAt time.Time
 
 	// pace is a moving average of the time between completions; backlog counts
-	// what was spilled and has not come back. Together they say when it is worth
-	// coming back.
+	// what was spilled and has not come back, by the class it will have then.
+	// Together they say when it is worth coming back.
 	pace    time.Duration
 	lastEnd time.Time
-	backlog int
+	backlog [lane.Retry + 1]int
 
 	arrived time.Time // when a delivery last joined
 	flooded time.Time // when the lane was last full
@@ -54,7 +56,7 @@ func (u *Unit) laneOf(id string) *endpointLane {
 	if l, ok := u.lanes[id]; ok {
 		return l
 	}
-	l := &endpointLane{id: id, breaker: breaker.New(u.Breaker), pace: firstPace}
+	l := &endpointLane{id: id, breaker: breaker.New(u.Breaker), pace: firstPace, slots: caps.Slow}
 	if f, ok := u.facts[id]; ok {
 		l.breaker.Restore(breaker.State(f.State), f.Trips, f.OpenUntil)
 		l.resetAt = f.At
@@ -63,6 +65,7 @@ func (u *Unit) laneOf(id string) *endpointLane {
 		u.Metrics.BreakersOpen.Inc()
 	}
 	u.lanes[id] = l
+	u.mostLanes = max(u.mostLanes, len(u.lanes))
 	return l
 }
 
@@ -130,22 +133,31 @@ func (u *Unit) join(it *item, now time.Time) {
 	if !ok {
 		return
 	}
-	if isSpill(d.History.LastClass) && l.backlog > 0 {
-		l.backlog--
+	if isSpill(d.History.LastClass) && l.backlog[it.class] > 0 {
+		l.backlog[it.class]--
 	}
 	if state, until := l.breaker.Peek(now); state == breaker.Open && until.After(now) {
 		u.holdFor(it, until, metrics.HoldBreaker, now)
 		return
 	}
-	if l.queue.Len() >= u.LaneEntries || int64(l.queue.Bytes()) >= u.LaneBytes {
+	if u.crowded(l, it.class) {
 		u.spill(l, it, l.queue.Len(), metrics.HoldLaneFull, now)
 		return
 	}
 	l.arrived = now
+	it.keep()
 	l.queue.Push(it.class, it, len(d.Payload), now)
-	u.ready.Add(l)
+	u.lineUp(l)
 	u.alarms.set(l, now.Add(u.LaneAge))
 	u.press(it.stream, l, now)
+}
+
+// crowded says that a lane has no room for one more of a class. There is always
+// room for one: a lane that is flooded by one class must not keep the others from
+// ever having their turn.
+func (u *Unit) crowded(l *endpointLane, class lane.Class) bool {
+	full := l.queue.Len() >= u.LaneEntries || int64(l.queue.Bytes()) >= u.LaneBytes
+	return full && l.queue.LenOf(class) > 0
 }
 
 // admissible finds the lane of a delivery whose endpoint exists and is on, and

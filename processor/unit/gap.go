@@ -49,7 +49,7 @@ func (u *Unit) follow(s *stream, log Log, records []*kgo.Record) {
 	switch {
 	case first.Offset < s.expected && log.End < s.expected:
 		u.setBack(s, s.expected, log, time.Now())
-		s.anew, s.expected = first, 0
+		s.anew, s.expected, s.keptTo = first, 0, 0
 	case u.phase == running && s.expected >= 0 && min(log.Start, first.Offset) > s.expected:
 		u.removed(s, s.expected, min(log.Start, first.Offset), time.Now())
 	}

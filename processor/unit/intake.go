@@ -24,6 +24,16 @@ type item struct {
 	class    lane.Class
 	letter   *schemas.DeadLetter // what it ended as; nil: not dead
 	claiming bool                // its claim is not durable yet: it must not be settled
+	own      bool                // its payload lies by itself in memory, and not in a fetch
+	written  []byte              // the delivery as it will be written to a tier; delivery then has no payload
+}
+
+// keep takes the payload of a delivery that may stay for a while out of the fetch that it came in: while any of it is
+// referred to, a fetch of megabytes stays in memory whole, and the memory budget knows of one record.
+func (it *item) keep() {
+	if !it.own {
+		it.own, it.delivery.Payload = true, bytes.Clone(it.delivery.Payload)
+	}
 }
 
 // recordOverhead is what a record costs in memory beside its bytes: the record,
@@ -31,7 +41,7 @@ type item struct {
 const recordOverhead = 600
 
 // Cost is what a record is charged to the memory budget. Its payload counts
-// twice: as it was fetched, and as it was decoded.
+// twice: as it came or waits, and as it goes out, to a receiver or to a tier.
 func Cost(r *kgo.Record) int64 {
 	return recordOverhead + int64(len(r.Key)) + 2*int64(len(r.Value))
 }
@@ -70,7 +80,13 @@ func (u *Unit) read(s *stream, now time.Time) {
 			u.release(cost)
 			continue
 		}
-		it := &item{stream: s, offset: r.Offset, cost: cost}
+		it := &item{stream: s, offset: r.Offset, cost: cost, own: r.Offset < s.keptTo}
+		if d, ok := s.damaged[r]; ok {
+			delete(s.damaged, r)
+			s.tracker.Advance(d.last + 1) // there is nothing else in it
+			u.buryRaw(it, r, d.reason, now)
+			continue
+		}
 		switch s.kind {
 		case events:
 			u.takeEvent(it, r, now)
@@ -83,6 +99,7 @@ func (u *Unit) read(s *stream, now time.Time) {
 	if s.unread = s.unread[n:]; len(s.unread) == 0 {
 		s.unread = nil
 	}
+	s.keepUnread()
 }
 
 // release gives bytes back to the memory budget.
@@ -126,22 +143,40 @@ func (u *Unit) takeWaiting(it *item, r *kgo.Record, now time.Time) {
 	if latest := r.Timestamp.Add(max(u.Policy.MaxRetryAfter, u.Policy.Lifetime)); d.DueAt.After(latest) {
 		d.DueAt = latest
 	}
-	it.delivery, it.class = &d, lane.Retry
+	it.delivery, it.class = &d, classOf(&d)
 	if !d.DueAt.After(now) {
 		u.Metrics.LateSeconds.Observe(now.Sub(d.DueAt).Seconds())
 		u.join(it, now)
 		return
 	}
-	d.Payload = bytes.Clone(d.Payload) // it may wait for hours, and must not keep its whole fetch in memory
+	it.keep() // it may wait for hours
 	s.waiting.add(it)
 	// What overflows a higher tier goes round again with its remaining wait, by
 	// the same rule, at most once per cap of the next smaller tier. The first
 	// tier has no smaller one: it stands still instead, for at most its own cap.
 	if s.atLeast > 0 && (s.waiting.len() >= u.WaitingRecords || u.Memory.HalfFull()) {
-		for _, late := range s.waiting.latest() {
-			u.postpone(late, retry.Decision{Kind: retry.Hold, Due: late.delivery.DueAt, Reason: metrics.HoldOverflow}, now)
-		}
+		u.overflow(s, now)
 	}
+}
+
+// overflow sends the half of a tier's look-ahead that is due last round again.
+func (u *Unit) overflow(s *stream, now time.Time) {
+	s.overflowed, s.overflowedAt = true, now
+	for _, late := range s.waiting.latest() {
+		u.postpone(late, retry.Decision{Kind: retry.Hold, Due: late.delivery.DueAt, Reason: metrics.HoldOverflow}, now)
+	}
+}
+
+// classOf is what a delivery is that comes from a tier: a retry if an attempt of this
+// run has failed, else what was only held, be it of a replay or not.
+func classOf(d *schemas.Delivery) lane.Class {
+	switch {
+	case d.Attempts > 0:
+		return lane.Retry
+	case d.Replays > 0:
+		return lane.Replay
+	}
+	return lane.Held
 }
 
 // takeReplayed reads a dead letter that an operator re-fed.

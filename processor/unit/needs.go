@@ -54,6 +54,12 @@ type Intake interface {
 	Resume(topic string, partition int32)
 }
 
+// Lease says whether the units are still this process's for all that is known
+// here. If not, again is called, once, from some goroutine, when they are.
+type Lease interface {
+	Held(again func()) bool
+}
+
 // Shared is what all units of a process use together.
 type Shared struct {
 	Config
@@ -69,6 +75,7 @@ type Shared struct {
 	Claims   Claims
 	Settler  Settler
 	Intake   Intake
+	Lease    Lease
 	InFlight *caps.InFlight
 	Rate     *caps.Rate // nil: no bound
 	Memory   *caps.Memory

@@ -28,6 +28,7 @@ func (u *Unit) postpone(it *item, decision retry.Decision, now time.Time, also .
 		u.bury(it, schemas.ReasonTooLarge, err.Error(), now, also...)
 		return
 	}
+	it.written, d.Payload = value, nil // one copy is enough, and lets go of what the delivery came in
 	u.outcome(it, append(also, &kgo.Record{
 		Topic: u.Catalogue.Tier(u.Policy.TierFor(d.DueAt.Sub(now))), Partition: u.owner.Unit,
 		Key: []byte(d.EndpointID), Value: value,
@@ -120,7 +121,16 @@ func (u *Unit) trimmed(it *item) []*kgo.Record {
 	letter := it.letter
 	if letter == nil {
 		at := schemas.Coordinates{Topic: it.stream.topic, Partition: u.owner.Unit, Offset: it.offset}
-		letter = dlq.FromDelivery(it.delivery, schemas.ReasonTooLarge, "the broker refuses the record as too large", at, time.Now())
+		d := it.delivery
+		if it.written != nil {
+			whole, err := schemas.DecodeDelivery(it.written)
+			if err != nil { // it was encoded a moment ago
+				u.Log.Error("record cannot be read again, its source stays unsettled", obs.KeyDeliveryID, d.ID, obs.KeyError, err)
+				return nil
+			}
+			d = &whole
+		}
+		letter = dlq.FromDelivery(d, schemas.ReasonTooLarge, "the broker refuses the record as too large", at, time.Now())
 		u.Metrics.DeadLetters.WithLabelValues(schemas.ReasonTooLarge).Inc()
 	}
 	letter, err := dlq.Trim(letter, trimBytes)

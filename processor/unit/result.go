@@ -22,7 +22,10 @@ func (u *Unit) finished(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket
 		return
 	}
 	now := time.Now()
-	u.ready.Add(l)
+	if !res.Local && res.Class != retry.Cancelled {
+		l.slots = paceOf(res.Duration)
+	}
+	u.lineUp(l)
 	if res.Stale || res.Local { // says nothing of the endpoint's health
 		l.breaker.Forget(ticket)
 	} else {
@@ -60,6 +63,9 @@ func (u *Unit) finished(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket
 	}
 	if until := now.Add(decision.PauseEndpoint); until.After(l.pausedUntil) { // of several that asked, the longest
 		l.pausedUntil = until
+	}
+	if u.Policy.MaxRetryAfter > 0 && res.RetryAfter >= u.Policy.MaxRetryAfter { // cut where it was read, too
+		u.Metrics.RetryAfterCut.Inc()
 	}
 	u.report(it, &res, &decision)
 	report := u.attemptRecord(it, &res, &decision)
@@ -178,6 +184,9 @@ func (u *Unit) report(it *item, res *deliver.Result, decision *retry.Decision) {
 	}
 	if !decision.Due.IsZero() {
 		line = append(line, obs.KeyDueAt, decision.Due)
+	}
+	if res.RetryAfter > 0 {
+		line = append(line, obs.KeyRetryAfter, res.RetryAfter)
 	}
 	if res.Error != "" {
 		line = append(line, obs.KeyError, res.Error)

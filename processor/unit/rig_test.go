@@ -42,6 +42,7 @@ type rig struct {
 	claims    *claims
 	settler   *settler
 	log       *memlog
+	lease     membership
 	disabled  chan *endpoint.Endpoint
 	registry  *prometheus.Registry
 }
@@ -60,7 +61,7 @@ func newRig(t *testing.T, options ...func(*rig)) *rig {
 	r.Shared = &unit.Shared{
 		Config: unit.DefaultConfig(), Catalogue: catalogue, Policy: retry.DefaultPolicy(), Breaker: breaker.DefaultConfig(),
 		Sender: r.sender, Endpoints: r.endpoints, Disable: func(seen *endpoint.Endpoint, _ string) { r.disabled <- seen },
-		Journal: r.journal, Claims: r.claims, Settler: r.settler, Intake: r.log,
+		Journal: r.journal, Claims: r.claims, Settler: r.settler, Intake: r.log, Lease: &r.lease,
 		InFlight: caps.NewInFlight(64), Memory: caps.NewMemory(64 << 20), Rand: func() float64 { return 0.5 },
 		Log: slog.New(slog.DiscardHandler),
 	}
@@ -467,7 +468,7 @@ func (s *settler) Want(src settle.Source) {
 			return
 		}
 		reply := make(chan *settle.Batch, 1)
-		if !src.Seal(tag, reply) {
+		if !src.Seal(tag, 16<<20, reply) {
 			return
 		}
 		b := <-reply

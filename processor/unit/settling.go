@@ -43,13 +43,13 @@ func (u *Unit) want() {
 }
 
 // Seal implements settle.Source.
-func (u *Unit) Seal(tag string, reply chan<- *settle.Batch) bool {
-	return u.inbox.put(func() { reply <- u.seal(tag) })
+func (u *Unit) Seal(tag string, limit int64, reply chan<- *settle.Batch) bool {
+	return u.inbox.put(func() { reply <- u.seal(tag, min(limit, u.BatchBytes)) })
 }
 
 // seal makes a batch of what may be settled: everything gathered but those whose
-// claim is not durable yet, up to the limits of a batch.
-func (u *Unit) seal(tag string) *settle.Batch {
+// claim is not durable yet, up to limit bytes and the outcomes of a batch.
+func (u *Unit) seal(tag string, limit int64) *settle.Batch {
 	s := &u.settling
 	s.wanted = false
 	if u.phase == ended || len(s.sealed) > 0 {
@@ -60,7 +60,9 @@ func (u *Unit) seal(tag string) *settle.Batch {
 	var later []settled
 	var size int64
 	for _, one := range s.gathered {
-		if one.it.claiming || len(s.sealed) >= u.BatchOutcomes || size >= u.BatchBytes {
+		full := len(s.sealed) >= u.BatchOutcomes || size >= limit
+		if full || one.it.claiming {
+			batch.More = batch.More || full
 			later = append(later, one)
 			continue
 		}

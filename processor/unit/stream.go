@@ -1,6 +1,7 @@
 package unit
 
 import (
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -26,9 +27,10 @@ type stream struct {
 	tracker *tracker.Tracker // nil until the group's position is known
 	// expected is above every offset that was committed or handed over; -1: there was none.
 	expected  int64
-	committed int64       // where the group stood when the unit began; -1: nowhere
-	anew      *kgo.Record // the first of a log that was set back; nil: none
-	waiting   waiting     // of a tier
+	committed int64                  // where the group stood when the unit began; -1: nowhere
+	anew      *kgo.Record            // the first of a log that was set back; nil: none
+	damaged   map[*kgo.Record]damage // of unread: what stands for a batch that cannot be read
+	waiting   waiting                // of a tier
 
 	// atLeast is how long every record of this tier waits: the cap of the next
 	// smaller one, since a longer wait never goes to a smaller tier than it needs.
@@ -36,10 +38,21 @@ type stream struct {
 	// quiet is the time before which no record can be due that has not been read
 	// yet: later records carry later timestamps.
 	quiet time.Time
+	// overflowed says that some of what was read went round again. What makes room by that must not be filled with
+	// what has just gone round: until quiet has passed, nothing more is read, however much memory there is.
+	overflowed   bool
+	overflowedAt time.Time
 
 	paused  bool
 	pressed *endpointLane // intake stands still for this lane to drain; nil: for none
 	unread  []*kgo.Record // fetched while it stood still, in log order
+	keptTo  int64         // the offset below which what is unread lies by itself in memory
+}
+
+// damage is why a batch cannot be read, and up to which offset.
+type damage struct {
+	last   int64
+	reason error
 }
 
 // newStreams lists the topics of a unit.
@@ -73,6 +86,36 @@ func (s *stream) startOver() bool {
 	return true
 }
 
+// keepUnread takes what stays unread out of the fetches that it came in, each record once. See item.keep.
+func (s *stream) keepUnread() {
+	for _, r := range slices.Backward(s.unread) {
+		if r.Offset < s.keptTo {
+			break
+		}
+		// One piece of memory for all of it; the headers' values are short, and copied with the value.
+		size := len(r.Key) + len(r.Value)
+		for _, h := range r.Headers {
+			size += len(h.Value)
+		}
+		buf := make([]byte, 0, size)
+		own := func(b []byte) []byte {
+			if b == nil {
+				return nil // which means something else than empty
+			}
+			from := len(buf)
+			buf = append(buf, b...)
+			return buf[from:len(buf):len(buf)]
+		}
+		r.Key, r.Value = own(r.Key), own(r.Value)
+		for i := range r.Headers {
+			r.Headers[i].Value = own(r.Headers[i].Value)
+		}
+	}
+	if n := len(s.unread); n > 0 {
+		s.keptTo = s.unread[n-1].Offset + 1
+	}
+}
+
 // next is when the stream wants to be looked at again; zero: never by itself.
 func (s *stream) next(now time.Time) time.Time {
 	at, ok := s.waiting.next()
@@ -103,7 +146,11 @@ func (u *Unit) full(s *stream, now time.Time) bool {
 	// What can't be due yet is not worth reading once the look-ahead is half full; and
 	// while memory is scarce it would only be sent round, as fast as it is read. What may
 	// be due is read however full it is: what is due last makes room.
-	return s.quiet.After(now) && (scarce || 2*s.waiting.len() >= limit)
+	if !s.quiet.After(now) {
+		s.overflowed = false
+		return false
+	}
+	return scarce || s.overflowed || 2*s.waiting.len() >= limit
 }
 
 // unreadLow is how many unread records a stream may have and be fetched still.
@@ -116,6 +163,20 @@ func (u *Unit) hysteresis(s *stream, limit int) int {
 		return limit/2 + 1
 	}
 	return limit
+}
+
+// makeRoomEvery is how often a look-ahead gives up its half while the memory budget is used up: what it gives up is
+// free when it is settled.
+const makeRoomEvery = time.Second
+
+// makeRoom sends deliveries that only wait round again while the memory budget is used up. Nothing is fetched then, by
+// any unit, and nothing that is read would make room: without this, what is due in minutes would keep live events out for minutes.
+func (u *Unit) makeRoom(now time.Time) {
+	for _, s := range u.streams {
+		if s.atLeast > 0 && s.waiting.len() > 0 && u.Memory.Full() && now.Sub(s.overflowedAt) >= makeRoomEvery {
+			u.overflow(s, now)
+		}
+	}
 }
 
 // regulate pauses what is full and resumes what is not.

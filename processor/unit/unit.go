@@ -58,7 +58,7 @@ type Unit struct {
 	phase    phase
 	streams  map[string]*stream
 	lanes    map[string]*endpointLane
-	ready    lane.Ring[*endpointLane]
+	ready    [2]lane.Ring[*endpointLane] // by pace
 	alarms   alarms
 	arbiter  *claim.Arbiter
 	filling  bool                                  // a gap in the log of claims is being read
@@ -68,11 +68,15 @@ type Unit struct {
 	held     int64 // bytes charged to the memory budget
 	inFlight int
 	flight   sync.WaitGroup
-	capWait  bool // registered for a free slot
-	granted  int  // slots that the unit was given and has not used
+	unsure   bool    // of owning the unit: registered with the lease
+	capWait  [2]bool // registered for a free slot, by pace
+	granted  [2]int  // slots that the unit was given and has not used, by pace
 	deadline time.Time
 	settling settling
 	open     int // breakers that are not closed
+
+	sweptAt   time.Time // when the lanes were last looked through for idle ones
+	mostLanes int       // that the map of lanes has held since it was made
 
 	lookedAt      time.Time // when the lanes were last looked through for neighbours
 	hasNeighbours bool      // what was found
@@ -136,6 +140,36 @@ func (u *Unit) Take(topic string, log Log, records []*kgo.Record) {
 	}
 }
 
+// TakeDamaged hands over a batch of which nothing can be read, as one record that has its bytes, stands at the first of
+// its offsets that was not handed over and is charged like any other. last is the last of them.
+func (u *Unit) TakeDamaged(topic string, batch *kgo.Record, last int64, reason error) {
+	taken := u.inbox.put(func() {
+		s := u.streams[topic]
+		if s.damaged == nil {
+			s.damaged = map[*kgo.Record]damage{}
+		}
+		s.damaged[batch] = damage{last, reason}
+		u.take(s, Log{Start: -1, End: last + 1}, []*kgo.Record{batch})
+		s.expected = max(s.expected, last+1)
+	})
+	if !taken {
+		u.Memory.Release(Cost(batch))
+	}
+}
+
+// Expected is the offset above all that was committed or handed over of a topic; -1: there was none. False when
+// the unit has ended.
+func (u *Unit) Expected(topic string) (offset int64, ok bool) {
+	reply := make(chan int64, 1)
+	if !u.inbox.put(func() { reply <- u.streams[topic].expected }) {
+		return 0, false
+	}
+	return <-reply, true
+}
+
+// MakeRoom tells the unit that the memory budget is used up: what only waits is to make room.
+func (u *Unit) MakeRoom() { u.inbox.put(func() {}) } // each turn looks for itself
+
 // Drain stops starting work, lets what is in flight finish and be settled, and
 // ends the unit at the deadline whatever is left.
 func (u *Unit) Drain(deadline time.Time) {
@@ -175,7 +209,9 @@ func (u *Unit) Run() {
 				continue
 			}
 			u.dispatch(now)
+			u.makeRoom(now)
 			u.regulate(now)
+			u.sweep(now)
 			u.want()
 		case draining:
 			u.want()
@@ -265,6 +301,9 @@ func (u *Unit) untilNext(now time.Time) time.Duration {
 			earlier(s.next(now))
 		}
 		earlier(u.alarms.next())
+		if len(u.lanes) > 0 {
+			earlier(u.sweptAt.Add(sweepEvery))
+		}
 	case restoring, ended:
 	}
 	return max(next.Sub(now), 0)
@@ -280,6 +319,6 @@ func (u *Unit) wake(now time.Time) {
 	}
 	for l := u.alarms.ring(now); l != nil; l = u.alarms.ring(now) {
 		u.spillAged(l, now)
-		u.ready.Add(l)
+		u.lineUp(l)
 	}
 }

@@ -71,7 +71,7 @@ func Run(ctx context.Context, o Options) (result *Result, err error) {
 	if err := m.measure(ctx); err != nil {
 		return nil, err
 	}
-	m.result.judge(&m.Options)
+	m.result.Judge(&m.Options)
 	return &m.result, nil
 }
 
@@ -124,7 +124,7 @@ func (m *run) setUp(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, api.Kill()) }()
-	if err := m.site.awaitReady(starting, api); err != nil {
+	if err := api.AwaitReady(starting, m.site.metrics); err != nil {
 		return err
 	}
 	if err := m.site.saveEndpoints(starting, m.receivers); err != nil {
@@ -222,7 +222,7 @@ func (m *run) watch(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-m.worker.Done:
-			return fmt.Errorf("the process %w with exit code %d, see %s", errEnded, m.worker.Code, m.worker.Log)
+			return fmt.Errorf("the process %w with exit code %d, see %s", process.ErrEnded, m.worker.Code, m.worker.Log)
 		case <-tick.C:
 		}
 		s, err := m.sample(ctx, last)
@@ -247,8 +247,8 @@ func (m *run) watch(ctx context.Context) error {
 		if time.Since(said) > sayEvery {
 			said = time.Now()
 			came := m.receivers.delivered()
-			m.say("lag %d, waiting %d; RSS %.0f MiB (highest %.0f), held %.0f, heap %.0f; %d requests, %d in flight, %d breakers open; landed %d + %d + %d",
-				s.Lag, s.Waiting, s.RSS, s.Peak, s.Held, s.Heap, s.Attempts, s.InFlight, s.Breakers, came[among], came[near], came[apart])
+			m.say("lag %d, waiting %d; RSS %.0f MiB (highest %.0f), held %.0f, heap %.0f; %d requests, %d in flight, %d breakers open; landed %d + %d + %d; holds %s",
+				s.Lag, s.Waiting, s.RSS, s.Peak, s.Held, s.Heap, s.Attempts, s.InFlight, s.Breakers, came[among], came[near], came[apart], s.holds())
 		}
 		if !done.IsZero() && time.Since(done) >= m.After {
 			return nil

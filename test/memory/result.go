@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -95,8 +93,8 @@ func latenessOf(d []time.Duration) Lateness {
 // growth is what memory may gain from the middle third of a run to the last and still be called flat.
 const growth = 1.15
 
-// judge holds the run against what is promised.
-func (r *Result) judge(o *Options) {
+// Judge holds the run against what is promised, and notes what is violated.
+func (r *Result) Judge(o *Options) {
 	bad := func(format string, args ...any) { r.Violations = append(r.Violations, fmt.Sprintf(format, args...)) }
 	r.Violations = []string{}
 	if r.Peak() > float64(r.Limit) {
@@ -182,11 +180,7 @@ func (r *Result) WriteTable(w io.Writer) error {
 		last := r.Samples[n-1]
 		row("records moved in all", "%d in %.0f s, rounds through the tiers included: %.0f per second", last.Settled, last.Seconds,
 			float64(last.Settled)/last.Seconds)
-		var holds []string
-		for _, reason := range slices.Sorted(maps.Keys(last.Holds)) {
-			holds = append(holds, fmt.Sprintf("%d %s", last.Holds[reason], reason))
-		}
-		row("of them waits without an attempt", "%s", strings.Join(holds, ", "))
+		row("of them waits without an attempt", "%s", last.holds())
 		row("processor time", "%.0f s", last.CPU)
 		row("requests", "%d: %d answered 500, %d never answered, %d refused, the rest to healthy endpoints", last.Attempts, r.Failed, r.Hung, r.Refused)
 	}

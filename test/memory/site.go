@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -89,44 +88,6 @@ func (s *site) start(binary, name, roles string, set []string) (*process.Process
 		args = append(args, "--set", one)
 	}
 	return process.Start(name, binary, filepath.Join(s.dir, name+".log"), args...)
-}
-
-// errEnded is a process that ended by itself.
-var errEnded = errors.New("ended by itself")
-
-// awaitReady waits until the process says that it is ready.
-func (s *site) awaitReady(ctx context.Context, p *process.Process) error {
-	for {
-		if resp, err := get(ctx, "http://"+s.metrics+"/readyz"); err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready, see %s: %w", p.Name, p.Log, ctx.Err())
-		case <-p.Done:
-			return fmt.Errorf("%s %w with exit code %d, see %s", p.Name, errEnded, p.Code, p.Log)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-func get(ctx context.Context, url string) (*http.Response, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("ask %s: %w", url, err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("ask %s: %w", url, err)
-	}
-	resp.Body = &cancelled{resp.Body, cancel}
-	return resp, nil
 }
 
 // saveEndpoints makes all endpoints known through the API.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/barnabas-webhooks/barnabas/internal/config"
 )
 
 // A process freezes as it joins a rebalance, and the group gives it up. When it
@@ -17,7 +19,7 @@ import (
 func TestMember_GivenUpSettlesNothingAsTheNextOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := NewWorldOf(t, Profile{Brokers: 1, Window: time.Hour, InFlight: 16, Entries: 32}.Setting())
+		w := NewWorldOf(t, Profile{Brokers: 1, Window: time.Hour, InFlight: 16, Entries: 32, Memory: 256 * config.MiB}.Setting())
 		r := w.Receiver(func(n int, _ *Post) (int, time.Duration) {
 			if n == 1 {
 				return http.StatusNoContent, 1900 * time.Millisecond

@@ -1,5 +1,6 @@
 // Package client calls the HTTP API: what the barnabas command uses for sending and for managing endpoints.
-// It retries nothing: a send is made safe to repeat by its idempotency key, and whether to repeat is the caller's choice.
+// Nothing is tried again but by SendUntil: a send is made safe to repeat by its idempotency key, and whether to repeat
+// it is the caller's choice.
 package client
 
 import (
@@ -26,6 +27,9 @@ const (
 	// maxAnswer bounds the answer that is read: a full page of endpoints with long URLs and headers.
 	maxAnswer = 32 << 20
 )
+
+// errRequest is a request that cannot be made: trying again is of no use.
+var errRequest = errors.New("the request cannot be made")
 
 // Options say where the API is and who calls.
 type Options struct {
@@ -134,8 +138,11 @@ func (c *Client) Send(ctx context.Context, s Send) (Sent, error) {
 	if err != nil {
 		return Sent{}, err
 	}
+	if s.IdempotencyKey == "" {
+		return Sent{}, fmt.Errorf("%w: it has no idempotency key", errRequest)
+	}
 	header := http.Header{}
-	header.Set(api.HeaderIdempotencyKey, s.IdempotencyKey)
+	header.Set(api.HeaderIdempotencyKey, api.QuoteKey(s.IdempotencyKey))
 	if s.Async {
 		header.Set("Prefer", "respond-async")
 	}
@@ -166,7 +173,7 @@ func (s *Send) body() ([]byte, error) {
 	if !s.JSON {
 		fields["payload_base64"] = s.Payload // encoding/json writes bytes so
 	} else if !json.Valid(s.Payload) {
-		return nil, errors.New("the payload is not valid JSON; give its content type to send it as it is")
+		return nil, fmt.Errorf("%w: the payload is not valid JSON; give its content type to send it as it is", errRequest)
 	}
 	text, err := json.Marshal(fields)
 	if err != nil || !s.JSON {
@@ -177,10 +184,15 @@ func (s *Send) body() ([]byte, error) {
 	return append(append(text, s.Payload...), '}'), nil
 }
 
-// Delivery tells what the server has seen of a delivery lately.
-func (c *Client) Delivery(ctx context.Context, id string) (api.DeliveryStatus, error) {
+// Delivery tells what became of a delivery. With its endpoint, a server that has not seen it searches the topics;
+// with none, it knows only what it remembers.
+func (c *Client) Delivery(ctx context.Context, id, endpointID string) (api.DeliveryStatus, error) {
 	var out api.DeliveryStatus
-	_, err := c.do(ctx, http.MethodGet, "/v1/deliveries/"+url.PathEscape(id), nil, nil, nil, &out)
+	q := url.Values{}
+	if endpointID != "" {
+		q.Set("endpoint_id", endpointID)
+	}
+	_, err := c.do(ctx, http.MethodGet, path("deliveries", id, ""), q, nil, nil, &out)
 	return out, err
 }
 
@@ -240,7 +252,16 @@ func (c *Client) RotateSecret(ctx context.Context, id string, spec api.RotateSpe
 	return c.endpoint(ctx, http.MethodPost, endpointPath(id, "/rotate-secret"), spec)
 }
 
-func endpointPath(id, action string) string { return "/v1/endpoints/" + url.PathEscape(id) + action }
+func endpointPath(id, action string) string { return path("endpoints", id, action) }
+
+// path is an escaped path. Dots alone would be taken for steps up by servers on the way, so they are escaped too.
+func path(kind, id, action string) string {
+	escaped := url.PathEscape(id)
+	if strings.Trim(id, ".") == "" {
+		escaped = strings.ReplaceAll(id, ".", "%2E")
+	}
+	return "/v1/" + kind + "/" + escaped + action
+}
 
 func (c *Client) endpoint(ctx context.Context, method, path string, in any) (api.Endpoint, error) {
 	var body []byte
@@ -255,14 +276,17 @@ func (c *Client) endpoint(ctx context.Context, method, path string, in any) (api
 	return out, err
 }
 
-// do makes one call. Out may be nil.
+// do makes one call to an escaped path. Out may be nil.
 func (c *Client) do(
 	ctx context.Context, method, path string, q url.Values, header http.Header, body []byte, out any,
 ) (http.Header, error) {
-	target := c.base.ResolveReference(&url.URL{Path: strings.TrimRight(c.base.Path, "/") + path, RawQuery: q.Encode()})
-	req, err := http.NewRequestWithContext(ctx, method, target.String(), bytes.NewReader(body))
+	target := strings.TrimRight(c.base.Scheme+"://"+c.base.Host+c.base.EscapedPath(), "/") + path
+	if len(q) > 0 {
+		target += "?" + q.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("call the API: %w", err)
+		return nil, fmt.Errorf("call the API: %w: %w", errRequest, err)
 	}
 	if header != nil {
 		req.Header = header

@@ -224,10 +224,10 @@ func TestClient_Send(t *testing.T) {
 	require.Positive(t, busy.RetryAfter)
 	require.Contains(t, err.Error(), "try again in")
 
-	status, err := c.Delivery(ctx, first.DeliveryID)
+	status, err := c.Delivery(ctx, first.DeliveryID, "")
 	require.NoError(t, err)
 	require.Equal(t, api.StatusAccepted, status.Status)
-	_, err = c.Delivery(ctx, "dlv_none")
+	_, err = c.Delivery(ctx, "dlv_none", "")
 	require.True(t, client.IsNotFound(err))
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -262,4 +263,96 @@ func TestProcessor_FourStartAtOnceAndAreRolled(t *testing.T) {
 		require.Zero(t, w.overlaps)
 		w.requireNoLag()
 	})
+}
+
+// C-090: 500 deliveries wait in the tiers of an hour and of six; processes are stopped, killed, started, and a third comes. None is
+// sent before its time, and each once.
+func TestProcessor_NothingWaitingIsSentEarly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.createTopics()
+		due := w.waiting(2, 250, 50*time.Minute)
+		for id, at := range w.waiting(3, 250, 2*time.Hour) {
+			due[id] = at
+		}
+		_, stopA := w.process("a")
+		_, stopB := w.process("b")
+		time.Sleep(20 * time.Minute)
+		require.NoError(t, stopA())
+		time.Sleep(time.Minute)
+		w.process("c")
+		time.Sleep(10 * time.Minute)
+		w.process("d")
+		time.Sleep(30 * time.Minute)
+		w.kill("b", stopB)
+		time.Sleep(30 * time.Minute)
+		w.process("e")
+		time.Sleep(time.Hour)
+		n, again := w.delivered()
+		require.Equal(t, 500, n)
+		require.Zero(t, again)
+		for id, at := range due {
+			require.False(t, w.posts[id][0].Before(at), "%s is early", id)
+			require.Less(t, w.posts[id][0].Sub(at), time.Minute, "%s is late", id)
+		}
+		w.requireNoLag()
+	})
+}
+
+// C-095: every tier is read, by a process that was there and by one that came long after. One without its topic does not start
+// but says which is missing, and does when it is there.
+func TestProcessor_EveryTierIsRead(t *testing.T) {
+	t.Parallel()
+	for name, early := range map[string]bool{"by one that was there": true, "by one that came late": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.createTopics()
+				if early {
+					w.process("a")
+					time.Sleep(20 * time.Second)
+				}
+				n := len(w.catalogue.Tiers)
+				for tier := range n {
+					w.waiting(tier, 10, 50*time.Second)
+				}
+				time.Sleep(5 * time.Minute)
+				if !early {
+					got, _ := w.delivered()
+					require.Zero(t, got)
+					w.process("a")
+					time.Sleep(time.Minute)
+				}
+				got, again := w.delivered()
+				require.Equal(t, 10*n, got)
+				require.Zero(t, again)
+				w.requireNoLag()
+			})
+		})
+	}
+	for _, topic := range topics.DefaultCatalogue().Consumed() {
+		t.Run("without "+topic, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.createTopics()
+				admin := kadm.NewClient(w.client)
+				_, err := admin.DeleteTopic(t.Context(), topic)
+				require.NoError(t, err)
+				_, stop := w.process("a")
+				time.Sleep(time.Minute)
+				require.ErrorContains(t, stop(), topic)
+
+				_, err = admin.CreateTopic(t.Context(), int32(w.catalogue.Partitions), 1, nil, topic)
+				require.NoError(t, err)
+				w.newClient()
+				p, stop := w.process("b")
+				time.Sleep(20 * time.Second)
+				require.NoError(t, p.Ready())
+				require.NoError(t, stop())
+			})
+		})
+	}
 }

@@ -246,6 +246,36 @@ func TestVerify_MarksOutliveDeadLetters(t *testing.T) {
 	require.Empty(t, problems(t, adm, c, topics.Options{}))
 }
 
+// C-133: every topic that deliveries wait in, each by itself: kept for an hour, compacted, or made by the broker when
+// somebody asked for it.
+func TestVerify_EveryTopicThatDeliveriesWaitIn(t *testing.T) {
+	t.Parallel()
+	_, adm := cluster(t)
+	c := small()
+	_, err := topics.Apply(t.Context(), adm, c, topics.Options{})
+	require.NoError(t, err)
+	for _, topic := range c.Consumed() {
+		set(t, adm, topic, "retention.ms", "3600000")
+		require.Equal(t, []string{topic + " retention.ms 3600000 (1h)"}, problems(t, adm, c, topics.Options{}))
+		set(t, adm, topic, "retention.ms", "604800000", "cleanup.policy", "compact")
+		require.Equal(t, []string{topic + " cleanup.policy compact"}, problems(t, adm, c, topics.Options{}))
+		set(t, adm, topic, "cleanup.policy", "compact,delete")
+		require.Equal(t, []string{topic + " cleanup.policy compact,delete"}, problems(t, adm, c, topics.Options{}))
+
+		_, err = adm.DeleteTopics(t.Context(), topic)
+		require.NoError(t, err)
+		require.Equal(t, []string{topic + " existence missing"}, problems(t, adm, c, topics.Options{}))
+		_, err = adm.CreateTopics(t.Context(), 1, 1, nil, topic) // what auto.create.topics.enable makes
+		require.NoError(t, err)
+		require.Contains(t, problems(t, adm, c, topics.Options{}), topic+" partitions 1")
+		_, err = adm.DeleteTopics(t.Context(), topic)
+		require.NoError(t, err)
+		_, err = topics.Apply(t.Context(), adm, c, topics.Options{})
+		require.NoError(t, err)
+		require.Empty(t, problems(t, adm, c, topics.Options{}))
+	}
+}
+
 // C-133: partition counts are never changed, and nothing else is done in their stead.
 func TestApply_RefusesOtherPartitionCounts(t *testing.T) {
 	t.Parallel()
@@ -349,6 +379,9 @@ func TestLag(t *testing.T) {
 	_, err = adm.DeleteRecords(t.Context(), gone)
 	require.NoError(t, err)
 
+	events, err := topics.EventsLag(t.Context(), adm, "g", c)
+	require.NoError(t, err)
+	require.Equal(t, map[int32]int64{0: 3, 1: 4, 2: 4}, events)
 	lags, err = topics.Lag(t.Context(), adm, "g", c)
 	require.NoError(t, err)
 	require.Equal(t, []topics.PartitionLag{

@@ -38,6 +38,12 @@ func TestValidate_NamesKeyAndNumbers(t *testing.T) {
 		},
 		"beat and transaction":    {func(c *config.Config) { c.Processor.Beat = 8 * time.Second }, []string{"processor.beat: 8s"}},
 		"transaction too long":    {func(c *config.Config) { c.Processor.TransactionTimeout = time.Hour }, []string{"processor.transaction_timeout"}},
+		"tenant's burst alone":    {func(c *config.Config) { c.API.TenantBurst = 5 }, []string{"api.tenant_burst: is set, but tenant_rate is not"}},
+		"tenant's share":          {func(c *config.Config) { c.API.TenantConcurrent = 2000 }, []string{"api.tenant_concurrent: must be from 0 to max_concurrent 1024"}},
+		"negative limits": {
+			func(c *config.Config) { c.API.TenantRate, c.API.MaxLag = -1, -1 },
+			[]string{"api.tenant_rate: must not be negative", "api.max_lag: must not be negative"},
+		},
 		"no group":                {func(c *config.Config) { c.Processor.Group = "" }, []string{"processor.group"}},
 		"no caps":                 {func(c *config.Config) { c.Retry.Caps = nil }, []string{"retry.caps: at least one"}},
 		"zero cap":                {func(c *config.Config) { c.Retry.Caps[2] = 0 }, []string{"retry.caps: item 3"}},

@@ -110,7 +110,7 @@ func TestUnit_NothingThatStaysKeepsItsFetch(t *testing.T) { // not parallel: it 
 				if c.set != nil {
 					c.set(r)
 				}
-				restored := unit.Restored{Arbiter: claim.NewArbiter(24 * time.Hour), Breakers: map[string]*schemas.BreakerTransition{}}
+				restored := unit.Restored{Arbiter: claim.NewArbiter(24*time.Hour, claim.NewMemory()), Breakers: map[string]*schemas.BreakerTransition{}}
 				if c.open != "" {
 					restored.Breakers[c.open] = &schemas.BreakerTransition{
 						EndpointID: c.open, State: string(breaker.Open), Trips: 1, OpenUntil: time.Now().Add(time.Hour), At: time.Now(),

@@ -68,7 +68,7 @@ func newRig(t *testing.T, options ...func(*rig)) *rig {
 		o(r)
 	}
 	r.Metrics = metrics.New(r.registry, metrics.Gauges{
-		InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 },
+		InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 }, Claims: new(claim.Memory).Stats,
 	}, r.Catalogue.Consumed()...)
 	return r
 }
@@ -76,7 +76,7 @@ func newRig(t *testing.T, options ...func(*rig)) *rig {
 // start runs the unit from where the log's commits say.
 func (r *rig) start() *rig {
 	r.t.Helper()
-	r.startWith(unit.Restored{Arbiter: claim.NewArbiter(24 * time.Hour), Breakers: map[string]*schemas.BreakerTransition{}})
+	r.startWith(unit.Restored{Arbiter: claim.NewArbiter(24*time.Hour, claim.NewMemory()), Breakers: map[string]*schemas.BreakerTransition{}})
 	return r
 }
 
@@ -140,7 +140,7 @@ func (r *rig) end() {
 func (r *rig) closedLabels() {
 	r.t.Helper()
 	fresh := prometheus.NewRegistry()
-	metrics.New(fresh, metrics.Gauges{InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 }},
+	metrics.New(fresh, metrics.Gauges{InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 }, Claims: new(claim.Memory).Stats},
 		r.Catalogue.Consumed()...)
 	count := func(reg *prometheus.Registry) map[string]int {
 		families, err := reg.Gather()
@@ -381,20 +381,24 @@ func (e *endpoints) Deleted(id string) bool {
 type journal struct {
 	mu       sync.Mutex // guards what follows
 	hold     bool
+	next     int64 // offset of the next claim
 	held     []func()
 	claims   []schemas.Claim
 	breakers []schemas.BreakerTransition
 }
 
-func (j *journal) AppendClaim(_ int32, c *schemas.Claim, done func()) {
+func (j *journal) AppendClaim(_ int32, c *schemas.Claim, done func(int64)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.claims = append(j.claims, *c)
+	at := j.next
+	j.next++
+	durable := func() { done(at) }
 	if j.hold {
-		j.held = append(j.held, done)
+		j.held = append(j.held, durable)
 		return
 	}
-	go done()
+	go durable()
 }
 
 func (j *journal) AppendBreaker(_ int32, b *schemas.BreakerTransition) {

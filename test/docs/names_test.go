@@ -219,3 +219,38 @@ func TestArchitecture_MapsEveryPackage(t *testing.T) {
 	}
 	require.Equal(t, there, rows)
 }
+
+// A case is held down by tests that name it: each that the table gives lies in a file that does, or the row's claim is a rumour.
+func TestCases_AreNamedByTheirTests(t *testing.T) {
+	t.Parallel()
+	dir := root(t)
+	files := map[string][]string{} // texts of the files that declare a test
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != dir && (strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_")):
+			return fs.SkipDir
+		case strings.HasSuffix(path, "_test.go"):
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			for _, name := range declared(t, path) {
+				files[name] = append(files[name], string(text))
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	rows := regexp.MustCompile(`(?m)^\| (C-\d+) \|[^|]*\|([^|]*)\|`).FindAllStringSubmatch(read(t, "docs/cases.md"), -1)
+	require.NotEmpty(t, rows)
+	for _, row := range rows {
+		named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(row[2], -1)
+		require.NotEmpty(t, named, row[1])
+		for _, test := range named {
+			require.True(t, slices.ContainsFunc(files[test[1]], func(text string) bool { return strings.Contains(text, row[1]) }),
+				"%s: no file of %s names it", row[1], test[1])
+		}
+	}
+}

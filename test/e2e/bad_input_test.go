@@ -37,8 +37,14 @@ func TestBadInput_GarbageRecords(t *testing.T) {
 		{Topic: s.catalogue().Events(), Partition: at, Key: []byte("ep_ok"), Value: []byte("\xc3\x01garbage")},
 		{Topic: s.catalogue().Events(), Partition: at, Value: []byte(`{"json":"of another kind"}`)},
 		{Topic: s.catalogue().Events(), Partition: at},
-		{Topic: s.catalogue().Tier(0), Partition: at, Key: []byte("ep_ok"), Value: []byte("not a delivery")},
-		{Topic: s.catalogue().Replay(), Partition: at, Key: []byte("ep_ok"), Value: bytes.Repeat([]byte{0xff}, 1000)},
+		{Topic: s.catalogue().Events(), Partition: at, Key: []byte("ep_ok"), Value: []byte(`{"endpoint_id":"ep_ok","pay`)},
+	}
+	for _, topic := range append(s.catalogue().TierTopics(), s.catalogue().Replay()) {
+		for _, value := range [][]byte{
+			[]byte("not a delivery"), bytes.Repeat([]byte{0xff}, 1000), []byte("\xc3\x01of the future"), []byte(`{"json":"of another kind"}`), nil,
+		} {
+			garbage = append(garbage, &kgo.Record{Topic: topic, Partition: at, Key: []byte("ep_ok"), Value: value})
+		}
 	}
 	require.NoError(t, producer.ProduceSync(t.Context(), append(append([]*kgo.Record{event("1")}, garbage...), event("2"))...).FirstErr())
 
@@ -60,6 +66,47 @@ func TestBadInput_GarbageRecords(t *testing.T) {
 	for _, g := range garbage {
 		require.True(t, found[fmt.Sprintf("%s/%d/%d=%q", g.Topic, g.Partition, g.Offset, g.Value)], "%s %q", g.Topic, g.Value)
 	}
+}
+
+// C-127: a batch that is not compressed as it says. Apache Kafka refuses it; where a broker takes it, it is one
+// dead letter, and what comes behind it in its partition is delivered.
+func TestBadInput_BatchThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, openBroker(t), "")
+	s.serve()
+	r, url := s.receiver(listen.Options{})
+	s.endpoint("ep_ok", url)
+	event := func() *kgo.Record {
+		return &kgo.Record{Topic: s.catalogue().Events(), Key: []byte("ep_ok"), Value: bytes.Repeat([]byte("x"), 5000), Headers: []kgo.RecordHeader{
+			{Key: "event-type", Value: []byte("t")},
+		}}
+	}
+	liar := s.kafka(kgo.WithCompressor(notGzip{}))
+	err := liar.ProduceSync(t.Context(), event()).FirstErr()
+	letters := s.deadLetters()
+	if onKafka {
+		require.Error(t, err)
+	} else {
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.kafka().ProduceSync(t.Context(), event()).FirstErr())
+	await(t, "what comes behind it", func() bool { return r.Stats().Delivered == 1 })
+	if onKafka {
+		require.Empty(t, letters())
+		return
+	}
+	await(t, "its dead letter", func() bool { return len(letters()) == 1 })
+	require.Equal(t, schemas.ReasonUndecodable, letters()[0].Reason)
+	require.Contains(t, letters()[0].Detail, "cannot be read")
+}
+
+// notGzip is a compressor whose batches are not what they say.
+type notGzip struct{}
+
+func (notGzip) Compress(dst *bytes.Buffer, _ []byte, _ ...kgo.CompressFlag) ([]byte, kgo.CompressionCodecType) {
+	dst.Reset()
+	dst.WriteString("nothing of the kind")
+	return dst.Bytes(), kgo.CodecGzip
 }
 
 // What a caller gets wrong is answered, and nothing of it is in events.
@@ -139,6 +186,23 @@ func TestBadInput_StoppedBeforeTheBrokerAnswers(t *testing.T) {
 	p := s.start("serve", "--config", s.config, "--set", "retry.lifetime=10m") // an outage must not outlast it
 	await(t, "an answer of the listener", func() bool { return status(t, s.ready) == http.StatusServiceUnavailable })
 	require.Zero(t, p.terminate(), p.text())
+}
+
+// C-234, C-095: a topic is missing and must not be made: it ends at once and says which. With all of them, without one
+// endpoint and without one tenant's key but the operator's, it is ready.
+func TestBadInput_StartsWithNothingThere(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, openBroker(t), "")
+	p := s.start("serve", "--config", s.config, "--set", "topics.create=false")
+	require.Equal(t, 1, p.exitCode())
+	for _, topic := range append(s.catalogue().TierTopics(), s.catalogue().Events()) {
+		require.Contains(t, p.text(), topic+": existence is missing")
+	}
+	p = s.serve()
+	require.Contains(t, get(t, s.ready), "ok")
+	_, err := s.send("ep_nowhere", "k", `{}`)
+	require.ErrorContains(t, err, "404")
+	require.Zero(t, p.terminate())
 }
 
 // Start-up refuses a cluster that cannot hold the promises, and says what to do.

@@ -258,14 +258,14 @@ func TestUnit_WhatOnlyWaitsMakesRoom(t *testing.T) {
 		}
 		synctest.Wait()
 		require.False(t, r.Memory.Full())
-		require.Less(t, r.Memory.Used()-others, before/2)
+		require.LessOrEqual(t, r.Memory.Used()-others, before/2)
 		written := r.log.inTiers()
-		const left = 50_000 // until the budget is half used up again: less than waits
-		r.Memory.Release(others - (1<<19 - left))
+		gone := r.Memory.Used() - (1<<19 - 50_000) // there is room again, for less than has gone round
+		r.Memory.Release(gone)
 		require.False(t, r.Memory.HalfFull())
 		time.Sleep(40 * time.Second)
 		require.Equal(t, written, r.log.inTiers(), "there is room again, but nothing can be due yet")
-		r.Memory.Release(1<<19 - left)
+		r.Memory.Release(others - gone)
 		time.Sleep(10 * time.Minute)
 		require.Len(t, r.sender.seen(), n)
 		r.end()

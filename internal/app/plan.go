@@ -14,7 +14,9 @@ func Installation(c *config.Config) plan.Installation {
 		API: plan.API{
 			MaxConcurrent: c.API.MaxConcurrent, MaxBody: int64(c.API.MaxBody), VerdictWait: c.API.VerdictWait,
 			RotationOverlap: c.Endpoints.RotationOverlap,
+			MaxLag:          int64(c.API.MaxLag), TenantRate: c.API.TenantRate, TenantConcurrent: c.API.TenantConcurrent,
 		},
+		SoftMemory:  SoftMemoryLimit,
 		Descriptors: descriptors(c),
 	}
 }

@@ -48,7 +48,6 @@ func Layers() []Layer {
 			{Path: "processor/breaker", Why: "state machine of one endpoint's health"},
 			{Path: "processor/caps", Why: "what units share: in flight, bytes, rate"},
 			{Path: "processor/lease", Why: "whether a process may still take its units for its own"},
-			{Path: "processor/metrics", Why: "what the processor counts"},
 			{Path: "processor/claim", Only: []string{"schemas"}, Why: "verdicts by log order: pure, with what it remembers behind an interface"},
 			{Path: "processor/balance", Only: nothing, Why: "which member owns which unit: a pure assignment"},
 			{Path: "internal/kafka", Why: "options of the Kafka client"},
@@ -79,7 +78,7 @@ func Layers() []Layer {
 		}},
 		{Name: "surface", Packages: []Package{
 			{Path: "internal/api", Why: "HTTP in front of Kafka; it never reaches into a processor"},
-			{Path: "internal/plan", Why: "the schedule and its bounds, from configuration"},
+			{Path: "internal/plan", Why: "schedule, bounds and needs, from volume and configuration: the parts' own Config types, no file of settings"},
 			{Path: "internal/listen", Why: "the development receiver: verifies signatures as any receiver would"},
 		}},
 		{Name: "access", Packages: []Package{

@@ -159,9 +159,10 @@ type Memory struct {
 	KeysBytes      int64 `json:"keys_bytes"`
 	EndpointBytes  int64 `json:"endpoints_bytes"`
 	LaneBytes      int64 `json:"lanes_bytes"`
-	// Live is all of it, Heap what the collector lets the heap grow to before it collects (GOGC=100).
-	Live int64 `json:"live_bytes"`
-	Heap int64 `json:"heap_bytes"`
+	// Live is all of it, Heap the soft limit that the Go runtime gets for it, Resident what the process needs.
+	Live     int64 `json:"live_bytes"`
+	Heap     int64 `json:"heap_bytes"`
+	Resident int64 `json:"resident_bytes"`
 
 	Descriptors int `json:"descriptors"`
 }
@@ -182,7 +183,8 @@ func memory(in Input, l Load) Memory {
 	m.EndpointBytes = int64(in.Endpoints) * endpointBytes
 	m.LaneBytes = int64(in.Endpoints/l.Carrying) * laneBytes
 	m.Live = m.RecordsLimit + m.KeysBytes + m.EndpointBytes + m.LaneBytes
-	m.Heap = 2 * m.Live
+	m.Heap = in.SoftMemory(m.RecordsLimit, m.Live)
+	m.Resident = m.Heap + outsideHeap
 	return m
 }
 

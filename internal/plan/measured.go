@@ -12,4 +12,7 @@ const (
 	// endpointBytes is one endpoint in the table that every process has: 988 there (TestTable_IsLean of
 	// processor/endpoint, which allows no more than 1,500).
 	endpointBytes = 1000
+	// outsideHeap is what a process needs beyond the soft limit of its runtime, the binary's own pages above all: with it, an
+	// installation of defaults gets limits.memory + 256 MiB, which test/memory never saw exceeded.
+	outsideHeap = 96 << 20
 )

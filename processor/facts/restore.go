@@ -142,7 +142,8 @@ func (r *Restorer) begin(ctx context.Context, units []int32) (*run, error) {
 		from: map[string]map[int32]kgo.Offset{}, end: map[string]map[int32]int64{},
 	}
 	names := []string{r.Catalogue.Idempotency(), r.Catalogue.Breakers()}
-	details, err := r.Admin.ListTopics(ctx, names...)
+	// Asked so, the client does not answer from its cache, in which a topic that was made anew is the old one for a while.
+	details, err := r.Admin.ListTopics(kadm.WithAuthorizedOps(ctx), names...)
 	if err == nil {
 		err = details.Error()
 	}

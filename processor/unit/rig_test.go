@@ -39,6 +39,7 @@ type rig struct {
 	sender    *sender
 	endpoints *endpoints
 	journal   *journal
+	claims    *claims
 	settler   *settler
 	log       *memlog
 	lease     membership
@@ -54,13 +55,13 @@ func newRig(t *testing.T, options ...func(*rig)) *rig {
 	r := &rig{t: t, disabled: make(chan *endpoint.Endpoint, 1000), registry: prometheus.NewRegistry()}
 	r.sender = &sender{at: map[string]int{}, script: func(deliver.Request) (deliver.Result, time.Duration) { return status(204), 0 }}
 	r.endpoints = &endpoints{byID: map[string]*endpoint.Endpoint{}, deleted: map[string]bool{}}
-	r.journal = &journal{}
+	r.journal, r.claims = &journal{}, &claims{}
 	r.settler = &settler{rig: r, beat: 100 * time.Millisecond, commits: map[string]settle.Commit{}}
 	r.log = &memlog{rig: r, records: map[string][]*kgo.Record{}, next: map[string]int{}, paused: map[string]bool{}, base: map[string]int64{}}
 	r.Shared = &unit.Shared{
 		Config: unit.DefaultConfig(), Catalogue: catalogue, Policy: retry.DefaultPolicy(), Breaker: breaker.DefaultConfig(),
 		Sender: r.sender, Endpoints: r.endpoints, Disable: func(seen *endpoint.Endpoint, _ string) { r.disabled <- seen },
-		Journal: r.journal, Settler: r.settler, Intake: r.log, Lease: &r.lease,
+		Journal: r.journal, Claims: r.claims, Settler: r.settler, Intake: r.log, Lease: &r.lease,
 		InFlight: caps.NewInFlight(64), Memory: caps.NewMemory(64 << 20), Rand: func() float64 { return 0.5 },
 		Log: slog.New(slog.DiscardHandler),
 	}
@@ -405,6 +406,13 @@ func (j *journal) AppendBreaker(_ int32, b *schemas.BreakerTransition) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.breakers = append(j.breakers, *b)
+}
+
+// skip leaves offsets to somebody else.
+func (j *journal) skip(n int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.next += n
 }
 
 func (j *journal) release() {

@@ -17,7 +17,7 @@ type latency struct {
 
 const (
 	latencyEndpoints = 100
-	latencyWarming   = 3 * time.Second
+	latencyWarming   = 5 * time.Second
 	latencyLasting   = 20 * time.Second
 )
 

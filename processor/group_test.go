@@ -272,6 +272,7 @@ func TestProcessor_NothingWaitingIsSentEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.createTopics()
+		w.more = func(o *processor.Options) { o.FetchWait = 10 * time.Second } // an idle process need not ask twice a second
 		due := w.waiting(2, 250, 50*time.Minute)
 		for id, at := range w.waiting(3, 250, 2*time.Hour) {
 			due[id] = at

@@ -90,7 +90,7 @@ type run struct {
 // and owners that do not know that they are none any more write into it in between.
 func AgreesWithTheWholeLog(t *testing.T, seed uint64, memory Memory) {
 	t.Helper()
-	rnd := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a seed is to be replayed
+	rnd := rand.New(rand.NewPCG(seed, 7))
 	r := &run{t: t, rnd: rnd, log: randomLog(rnd, 400), memory: memory}
 	r.restore()
 	for next := 0; next < len(r.log); next++ {

@@ -19,6 +19,9 @@ PKG ?= ./...
 TESTFLAGS ?=
 FUZZTIME ?= 10s
 SEEDS ?= 200
+# The benchmark's flags: -rounds 5, -scenario latency, -long, -events 0.01, -json FILE, -profile DIR, -update docs/performance.md.
+BENCH_FLAGS ?=
+# Which micro-benchmarks, how often each, and what they are compared with.
 BENCH ?= .
 BENCHCOUNT ?= 6
 BENCHBASE ?=
@@ -100,7 +103,13 @@ fuzz: ## Every fuzz target for FUZZTIME (10s each)
 	done
 
 .PHONY: bench
-bench: $(BENCHSTAT) ## Benchmarks to bin/bench.txt, summed up; compared with another such file by BENCHBASE=file
+bench: build ## The whole on Apache Kafka beside a bare loop of signed POSTs, and its targets (BENCH_FLAGS; about an hour)
+	$(GO) build -o $(BIN)/bench ./test/bench/cmd/bench
+	$(BIN)/bench -binary $(BIN)/barnabas $(BENCH_FLAGS)
+
+.PHONY: bench-micro
+bench-micro: $(BENCHSTAT) ## Micro-benchmarks to bin/bench.txt, summed up; compared with another such file by BENCHBASE=file
+	@mkdir -p $(BIN)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCHCOUNT) $(PKG) | tee $(BIN)/bench.txt
 	$(BENCHSTAT) $(BENCHBASE) $(BIN)/bench.txt
 

@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
+	"github.com/barnabas-webhooks/barnabas/processor/claim"
 	"github.com/barnabas-webhooks/barnabas/processor/facts"
 	"github.com/barnabas-webhooks/barnabas/processor/lease"
 	"github.com/barnabas-webhooks/barnabas/processor/settle"
@@ -46,7 +47,8 @@ type ownership struct {
 	stand // partitions that are not fetched
 
 	joined   atomic.Bool // between an assignment and a loss: the client keeps its member id when it is cut off
-	expelled atomic.Bool // units were taken away unsaid; the group must be joined anew
+	expelled atomic.Bool // units were taken away unsaid, or dropped; the group must be joined anew
+	spoiled  atomic.Bool // the claims must be renewed before that
 	wake     func()      // ends the poll under way
 
 	quiet *slog.Logger // of what repeats a few lines per minute and cause (C-236)
@@ -69,7 +71,7 @@ func (o *ownership) begin(life context.Context, ids map[string][16]byte, s unit.
 	for name, id := range ids {
 		o.names[id] = name
 	}
-	o.shared.Settler, o.shared.Journal, o.shared.Intake = s, j, o
+	o.shared.Settler, o.shared.Journal, o.shared.Intake, o.shared.Claims = s, j, o, o
 }
 
 // Membership implements settle.Group.
@@ -219,26 +221,34 @@ func (o *ownership) assigned(_ context.Context, cl *kgo.Client, given map[string
 // finds it out). Those that it was given again it would go on with as if nobody had
 // had them in between, and fetch from where it was: so the group is joined anew.
 func (o *ownership) expel() {
+	numbers := o.dropAll(unit.ErrLost)
+	o.shared.Log.Warn("units lost: the group had given this member up; it is joined anew", obs.KeyUnits, numbers)
+}
+
+// dropAll drops all units and has the group joined anew.
+func (o *ownership) dropAll(cause error) []int32 {
 	units := o.all()
 	numbers := make([]int32, 0, len(units))
 	for _, u := range units {
-		u.Drop(unit.ErrLost)
+		u.Drop(cause)
 		numbers = append(numbers, u.Owner().Unit)
 	}
 	o.remove(numbers)
 	slices.Sort(numbers)
-	o.shared.Log.Warn("units lost: the group had given this member up; it is joined anew", obs.KeyUnits, numbers)
 	o.expelled.Store(true)
 	o.wake()
+	return numbers
 }
 
 // restore reads the facts of new units and hands them over, trying until it has
 // or they are gone, which may be before it begins.
 func (o *ownership) restore(left map[int32]*unit.Unit) {
 	for wait := time.Second; len(left) > 0; wait = min(2*wait, 30*time.Second) {
+		begun := time.Now()
 		logs, err := o.logs(o.life)
 		if err == nil {
 			err = o.restorer.Restore(o.life, slices.Sorted(maps.Keys(left)), func(n int32, f *facts.Facts) {
+				o.shared.Metrics.Restored(time.Since(begun), f.Records)
 				left[n].Restore(unit.Restored{Arbiter: f.Arbiter, Breakers: f.Breakers, Logs: logs[n]})
 				delete(left, n)
 			})
@@ -249,6 +259,11 @@ func (o *ownership) restore(left map[int32]*unit.Unit) {
 		for n, u := range left {
 			if o.unit(n) != u {
 				delete(left, n)
+				continue
+			}
+			if !errors.Is(err, claim.ErrClosed) && errors.Is(err, claim.ErrFailed) {
+				o.Failed(u.Owner(), err)
+				return
 			}
 		}
 		o.shared.Log.Warn("units are not restored yet", obs.KeyUnits, slices.Sorted(maps.Keys(left)), obs.KeyWait, wait, obs.KeyError, err)

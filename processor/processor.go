@@ -20,6 +20,7 @@ import (
 	"github.com/barnabas-webhooks/barnabas/processor/balance"
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
 	"github.com/barnabas-webhooks/barnabas/processor/caps"
+	"github.com/barnabas-webhooks/barnabas/processor/claim"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
 	"github.com/barnabas-webhooks/barnabas/processor/facts"
 	"github.com/barnabas-webhooks/barnabas/processor/metrics"
@@ -40,6 +41,8 @@ type Options struct {
 	Settle    settle.Config
 	Sender    unit.Sender
 	Endpoints unit.Endpoints
+	// Claims keeps what arbiters remember; nil: in memory.
+	Claims Claims
 	// Disable switches an endpoint off that answered 410. It must not block.
 	Disable  func(seen *endpoint.Endpoint, reason string)
 	Log      *slog.Logger
@@ -60,10 +63,14 @@ func New(o Options) (*Processor, error) {
 	if err := errors.Join(o.Validate(), o.Policy.Validate(), o.Breaker.Validate(), o.Unit.Validate(), o.Settle.Validate()); err != nil {
 		return nil, fmt.Errorf("processor: %w", err)
 	}
+	if o.Claims == nil {
+		o.Claims = new(claim.Memory)
+	}
 	memory, inFlight := caps.NewMemory(o.MaxMemory), caps.NewInFlight(o.MaxInFlight)
 	m := metrics.New(o.Registry, metrics.Gauges{
 		InFlight:    func() float64 { return float64(inFlight.Used()) },
 		MemoryBytes: func() float64 { return float64(memory.Used()) },
+		Claims:      o.Claims.Stats,
 	}, o.Catalogue.Consumed()...)
 	p := &Processor{opts: o, memory: memory, metrics: m}
 	p.ownership = newOwnership(&unit.Shared{
@@ -121,7 +128,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		NewClient: func(at map[string]map[int32]kgo.Offset) (*kgo.Client, error) {
 			return p.client(kgo.ConsumePartitions(at))
 		},
-		Admin: kadm.NewClient(admin), Catalogue: p.opts.Catalogue, Window: p.opts.Window, Log: p.opts.Log,
+		Admin: kadm.NewClient(admin), Catalogue: p.opts.Catalogue, Claims: p.opts.Claims, Window: p.opts.Window, Log: p.opts.Log,
 	})
 	leasing.Go(func() { p.ownership.lease.Run(life) })
 	settled := make(chan error, 1)
@@ -150,6 +157,11 @@ func (p *Processor) consume(ctx, life context.Context) error {
 			return err
 		}
 		p.leave(life, group)
+		if p.ownership.spoiled.Swap(false) {
+			if err := p.opts.Claims.Renew(); err != nil {
+				return fmt.Errorf("processor: renew the claims: %w", err)
+			}
+		}
 	}
 }
 

@@ -32,6 +32,33 @@ func deliveryID(b [16]byte) string {
 	return string(append(out, crockford[bits<<(5-held)&31]))
 }
 
+// PackDeliveryID is the 16 bytes that a minted or derived id stands for, for whoever keeps
+// millions of them; false for an id that a producer chose, which has no short form.
+func PackDeliveryID(id string) (b [16]byte, ok bool) {
+	text, ok := strings.CutPrefix(id, deliveryIDPrefix)
+	if !ok || len(text) != 26 {
+		return b, false
+	}
+	var bits, held uint
+	n := 0
+	for i := range len(text) {
+		digit := strings.IndexByte(crockford, text[i])
+		if digit < 0 {
+			return b, false
+		}
+		bits = bits<<5 | uint(digit)
+		if held += 5; held >= 8 {
+			held -= 8
+			b[n] = byte(bits >> held)
+			n++
+		}
+	}
+	return b, bits&(1<<held-1) == 0 // the last character's spare bits, or two texts would be one id
+}
+
+// UnpackDeliveryID is the id whose short form is b.
+func UnpackDeliveryID(b [16]byte) string { return deliveryID(b) }
+
 // MintDeliveryID makes the id of a delivery that the send API accepts: dlv_
 // and a UUIDv7 in Crockford's base 32, 30 characters in all. Ids of later
 // milliseconds sort behind those of earlier ones.

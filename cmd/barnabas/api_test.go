@@ -215,3 +215,15 @@ func TestEndpoints_OtherCalls(t *testing.T) {
 	f.server.Close()
 	requireCode(t, main.ExitFailure, f.world(t).run(t, "endpoints", "list"))
 }
+
+func TestSend_RetriesForAsLongAsItIsTold(t *testing.T) {
+	t.Parallel()
+	f := newFakeAPI(t, http.StatusServiceUnavailable, map[string]any{"title": "Not available now"})
+	o := f.world(t).run(t, "send", "--endpoint", "e", "--type", "t", "--key", "a key", "--data", "{}", "--retry-for", "700ms")
+	requireCode(t, main.ExitFailure, o)
+	require.Contains(t, o.stderr, "send it again with the same key")
+	require.Greater(t, len(f.calls), 1)
+	for _, c := range f.calls {
+		require.Equal(t, `"a key"`, c.header.Get("Idempotency-Key"))
+	}
+}

@@ -130,14 +130,3 @@ func TestConfigReference(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, o.out, string(written))
 }
-
-func TestPlan_NeedsNoKafka(t *testing.T) {
-	t.Parallel()
-	o := world{deps: parts(t)}.run(t, "plan")
-	requireCode(t, main.ExitOK, o)
-	require.Contains(t, o.out, "**9 attempts**")
-	o = world{deps: parts(t)}.run(t, "plan", "--set", "retry.caps=1s,2s", "--json", "--endpoints", "10", "--in-flight", "1")
-	requireCode(t, main.ExitOK, o)
-	require.Contains(t, o.out, `"attempts": 3`)
-	requireCode(t, main.ExitUsage, world{deps: parts(t)}.run(t, "plan", "--set", "retry.caps="))
-}

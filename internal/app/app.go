@@ -21,6 +21,8 @@ import (
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/processor"
+	"github.com/barnabas-webhooks/barnabas/processor/claim"
+	"github.com/barnabas-webhooks/barnabas/processor/claimstore"
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
 	"github.com/barnabas-webhooks/barnabas/processor/egress"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
@@ -171,12 +173,36 @@ func (a *App) buildProcessor() (err error) {
 	if a.opts.FetchWait > 0 {
 		group.FetchWait = a.opts.FetchWait
 	}
+	claims, err := a.openClaims()
+	if err != nil {
+		return err
+	}
 	a.processor, err = processor.New(processor.Options{
 		Config: group, Kafka: a.kafka, Catalogue: Catalogue(a.cfg),
 		Policy: Policy(a.cfg), Breaker: Breaker(a.cfg), Unit: unitConfig(a.cfg), Settle: settleConfig(a.cfg),
-		Sender: a.sender, Endpoints: a.table, Disable: a.disable, Log: a.log, Registry: a.registry,
+		Sender: a.sender, Endpoints: a.table, Claims: claims, Disable: a.disable, Log: a.log, Registry: a.registry,
 	})
 	return err
+}
+
+// openClaims opens what arbiters remember with: on disk where there is a directory.
+func (a *App) openClaims() (processor.Claims, error) {
+	if a.cfg.Claims.Directory == "" {
+		return new(claim.Memory), nil
+	}
+	store, err := claimstore.Open(claimstore.Options{
+		Config: claimsConfig(a.cfg), Window: a.cfg.Idempotency.Window, Log: a.log,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("claims.directory: %w", err)
+	}
+	a.closers = append(a.closers, func() {
+		if err := store.Close(); err != nil {
+			a.log.Warn("claims on disk were not closed in order: more of them is read at the next start", obs.KeyError, err)
+		}
+	})
+	a.log.Info("claims on disk", obs.KeyPath, a.cfg.Claims.Directory, obs.KeyClaims, store.Stats().Held)
+	return store, nil
 }
 
 func (a *App) buildAPI() error {

@@ -19,8 +19,8 @@ func checkDescriptors(c *config.Config) error {
 	}
 	needed := uint64(max(descriptors(c), 0))
 	if limit.Cur < needed {
-		return fmt.Errorf("descriptor limit is %d, limits.in_flight %d and api.max_concurrent %d need %d: raise it (ulimit -n, "+
-			"LimitNOFILE) or lower them", limit.Cur, c.Limits.InFlight, c.API.MaxConcurrent, needed)
+		return fmt.Errorf("descriptor limit is %d, limits.in_flight %d, api.max_concurrent %d and the files in claims.directory need %d: "+
+			"raise it (ulimit -n, LimitNOFILE) or lower them", limit.Cur, c.Limits.InFlight, c.API.MaxConcurrent, needed)
 	}
 	return nil
 }

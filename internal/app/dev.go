@@ -33,6 +33,9 @@ func Dev(ctx context.Context, cfg *config.Config, version string, out, stderr io
 	if cfg.Endpoints.SecretKeyFile, err = sealingKey(cfg); err != nil {
 		return err
 	}
+	if cfg.Claims.Directory == "" {
+		cfg.Claims.Directory = filepath.Join(cfg.Dev.DataDir, "claims")
+	}
 	cfg.Kafka.Brokers = []string{broker.Addr()}
 	a, err := New(cfg, Options{Log: log, Version: version})
 	if err != nil {

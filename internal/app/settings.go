@@ -10,6 +10,7 @@ import (
 	"github.com/barnabas-webhooks/barnabas/internal/config"
 	"github.com/barnabas-webhooks/barnabas/processor"
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
+	"github.com/barnabas-webhooks/barnabas/processor/claimstore"
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
 	"github.com/barnabas-webhooks/barnabas/processor/egress"
 	"github.com/barnabas-webhooks/barnabas/processor/settle"
@@ -57,6 +58,10 @@ func groupConfig(c *config.Config) processor.Config {
 		RebalanceTimeout: c.Processor.RebalanceTimeout, DrainTimeout: c.Processor.DrainTimeout,
 		MaxInFlight: c.Limits.InFlight, Rate: c.Limits.Rate, MaxMemory: int64(c.Limits.Memory), Window: c.Idempotency.Window,
 	}
+}
+
+func claimsConfig(c *config.Config) claimstore.Config {
+	return claimstore.Config{Directory: c.Claims.Directory, Cache: c.Claims.Cache.Bytes()}
 }
 
 func unitConfig(c *config.Config) unit.Config {

@@ -36,6 +36,10 @@ func TestSettings_DefaultsAreThoseOfTheParts(t *testing.T) {
 func TestCheck_AcceptsWhatADeploymentMustSet(t *testing.T) {
 	t.Parallel()
 	require.NoError(t, app.Check(valid()))
+	limited := valid()
+	limited.API.TenantRate, limited.API.TenantBurst, limited.API.TenantConcurrent = 0.5, 10, 100
+	limited.API.Tenants = []string{" acme:12.5:0:1024 "}
+	require.NoError(t, app.Check(limited))
 }
 
 // Whatever is wrong is known before Kafka is, and says which setting.
@@ -49,6 +53,11 @@ func TestCheck_NamesWhatIsWrong(t *testing.T) {
 		"short sealing key":   {func(c *config.Config) { c.Endpoints.SecretKey = "c2hvcnQ=" }, "endpoints.secret_key"},
 		"key not hashed":      {func(c *config.Config) { c.API.Keys = []string{"PLANTED-KEY"} }, "api.keys: entry 1"},
 		"unknown role":        {func(c *config.Config) { c.API.Keys = []string{"a:root::" + strings.Repeat("ab", 32)} }, "role"},
+		"tenant's limits":     {func(c *config.Config) { c.API.Tenants = []string{"acme:50:100"} }, "api.tenants: entry 1"},
+		"tenant's rate":       {func(c *config.Config) { c.API.Tenants = []string{"acme:fast:1:1"} }, "TENANT:RATE:BURST:CONCURRENT"},
+		"tenant there twice":  {func(c *config.Config) { c.API.Tenants = []string{"acme:1:1:1", "acme:2:2:2"} }, "entry 2"},
+		"tenant without key":  {func(c *config.Config) { c.API.Tenants = []string{"acmee:1:1:1"} }, "no key belongs to it"},
+		"tenant's share":      {func(c *config.Config) { c.API.Tenants = []string{"acme:1:1:2000"} }, "concurrency of tenant"},
 		"allow-list typo":     {func(c *config.Config) { c.Egress.Allow = []string{"10.1.2.0/33"} }, "10.1.2.0/33"},
 		"no such CA file":     {func(c *config.Config) { c.Egress.CAFile = "/nonexistent/ca.pem" }, "/nonexistent/ca.pem"},
 		"too few descriptors": {func(c *config.Config) { c.Limits.InFlight = 1 << 30 }, "limits.in_flight"},

@@ -48,15 +48,19 @@ func Layers() []Layer {
 			{Path: "processor/breaker", Why: "state machine of one endpoint's health"},
 			{Path: "processor/caps", Why: "what units share: in flight, bytes, rate"},
 			{Path: "processor/lease", Why: "whether a process may still take its units for its own"},
-			{Path: "processor/metrics", Why: "what the processor counts"},
+			{Path: "processor/claim", Only: []string{"schemas"}, Why: "verdicts by log order: pure, with what it remembers behind an interface"},
 			{Path: "processor/balance", Only: nothing, Why: "which member owns which unit: a pure assignment"},
 			{Path: "internal/kafka", Why: "options of the Kafka client"},
 			{Path: "internal/devbroker", Why: "the embedded broker stands in for Kafka, and like Kafka knows nothing of us"},
 		}},
 		{Name: "joined", Packages: []Package{
 			{Path: "processor/endpoint", Why: "endpoint configuration: seals and parses signing keys"},
-			{Path: "processor/claim", Why: "verdicts by log order"},
 			{Path: "processor/settle", Why: "the transaction per beat, with the trackers' commits"},
+			{
+				Path: "processor/claimstore", Only: []string{"schemas", "internal/obs", "processor/claim"},
+				Why: "claims on local disk: the only package that knows the embedded database",
+			},
+			{Path: "processor/metrics", Why: "what the processor counts"},
 		}},
 		{Name: "attempt", Packages: []Package{
 			{Path: "processor/facts", Why: "compacted topics, written outside transactions, and read back into claims and breakers"},
@@ -74,7 +78,7 @@ func Layers() []Layer {
 		}},
 		{Name: "surface", Packages: []Package{
 			{Path: "internal/api", Why: "HTTP in front of Kafka; it never reaches into a processor"},
-			{Path: "internal/plan", Why: "the schedule and its bounds, from configuration"},
+			{Path: "internal/plan", Why: "schedule, bounds and needs, from volume and configuration: the parts' own Config types, no file of settings"},
 			{Path: "internal/listen", Why: "the development receiver: verifies signatures as any receiver would"},
 		}},
 		{Name: "access", Packages: []Package{

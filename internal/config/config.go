@@ -22,6 +22,7 @@ type Config struct {
 	Processor   Processor    `koanf:"processor"`
 	Retry       Retry        `koanf:"retry"`
 	Idempotency Idempotency  `koanf:"idempotency"`
+	Claims      Claims       `koanf:"claims"`
 	Breaker     Breaker      `koanf:"breaker"`
 	Lanes       Lanes        `koanf:"lanes"`
 	Limits      Limits       `koanf:"limits"`
@@ -64,6 +65,12 @@ type Retry struct {
 // Idempotency is the arbiter's window.
 type Idempotency struct {
 	Window time.Duration `koanf:"window" doc:"How long an idempotency key keeps a second delivery away, from the first event's time on."`
+}
+
+// Claims is where the keys of the window are remembered: a cache of the idempotency topic.
+type Claims struct {
+	Directory string `koanf:"directory" doc:"Directory on local disk, of this process alone. Losing it costs a longer start and nothing else. Empty: all keys are kept in memory, and read anew at each start; for dev, the folder claims in dev.data_dir."`
+	Cache     Size   `koanf:"cache"     doc:"Memory for keys on disk, at most. It should hold 1.25 bytes for each: see the runbook."`
 }
 
 // Breaker is the circuit breaker of every endpoint.

@@ -33,6 +33,7 @@ func Default() Config {
 			MaxRetryAfter: 24 * time.Hour,
 		},
 		Idempotency: Idempotency{Window: 24 * time.Hour},
+		Claims:      Claims{Cache: 64 * MiB},
 		Breaker: Breaker{
 			ConsecutiveHard: 5,
 			ConsecutiveAny:  20,

@@ -22,6 +22,8 @@ const (
 	maxWindow = 25 * time.Hour                 // the idempotency topic keeps claims for 26 h
 	maxTier   = 72 * time.Hour                 // the retry topics keep deliveries for 7 d
 	maxBody   = Size(schemas.MaxSendBodyBytes) // holds the largest payload in base64
+	// minClaimsCache holds what claims on disk cannot do without.
+	minClaimsCache = 8 * MiB
 	// maxTransaction is the brokers' default transaction.max.timeout.ms.
 	maxTransaction = 15 * time.Minute
 )
@@ -77,6 +79,7 @@ func (v *validator) common(c *Config) {
 	v.listeners(c)
 	v.check(c.Idempotency.Window > 0 && c.Idempotency.Window <= maxWindow, "idempotency.window",
 		"must be more than 0 and at most %s, as claims are kept for 26h; not %s", maxWindow, c.Idempotency.Window)
+	v.check(c.Claims.Cache >= minClaimsCache, "claims.cache", "must be at least %s, not %s", minClaimsCache, c.Claims.Cache)
 	v.check(c.Endpoints.RotationOverlap >= 0, "endpoints.rotation_overlap", "must not be negative")
 	v.check(c.Endpoints.SecretKey == "" || c.Endpoints.SecretKeyFile == "", "endpoints.secret_key",
 		"secret_key and secret_key_file are both set: give one")

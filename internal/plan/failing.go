@@ -88,7 +88,8 @@ func (o Outage) markdown(b *strings.Builder, p Plan) {
 	b.WriteString("\n")
 	prose(b, "* by the breakers = endpoints * requests to one (the table before)")
 	prose(b, "* by `limits.rate` = processes * (rate * window + a tenth of a second's worth)")
-	prose(b, "* by `limits.in_flight` = processes * in_flight * (1 + window / timeouts.total), where no endpoint sets a shorter timeout")
+	prose(b, "* by `limits.in_flight` = processes * in_flight * (1 + window / timeouts.headers), where all take the request and never answer, and "+
+		"none has a shorter timeout of its own")
 	prose(b, "* requests at most = the least of breakers and rate; the number of events, their rate and the backlog do not enter")
 	o.holds(b, p)
 }
@@ -103,11 +104,12 @@ func (o Outage) holds(b *strings.Builder, p Plan) {
 	row := func(name string, of func(Window) int, formula string) {
 		t = append(t, []string{name, count(of(w[0])), count(of(w[1])), count(of(w[2])), formula})
 	}
-	row("at most", func(w Window) int { return w.Rewrites }, "probes + 1")
+	row("at most", func(w Window) int { return w.Rewrites }, "openings that it touches: probes + 1, or 2 + n where m(2) + ... + m(1+n) < window")
 	row("at most, each probe hangs", func(w Window) int { return w.RewritesHung },
-		"probes + 1 + (probes * max_total + the time until it opens) / lanes.max_age")
+		"that + (openings * timeouts.max_total + the time until it opens) / lanes.max_age")
+	row("at most, slots or `limits.rate` are short", func(w Window) int { return w.RewritesShort }, "that + 1 + window / lanes.max_age")
 	row("at most, the look-ahead is full", func(w Window) int { return w.RewritesFull },
-		"(probes + 1) * (1 + passes of the longest hold through tiers), or probes + 2 + window / first tier")
+		"that * (1 + passes of the longest hold through tiers), or that + 1 + window / first tier")
 	t.write(b)
 	b.WriteString("\n")
 	prose(b, "Drawn with the policy: %s times in the first hour, %s times an hour once its endpoint is down for long. So an hour in which "+

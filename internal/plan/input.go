@@ -29,16 +29,30 @@ type Installation struct {
 	Topics       topics.Catalogue
 	TopicOptions topics.Options
 	API          API
+	Claims       Claims
+	// SoftMemory is what a process tells the Go runtime to keep its memory under, where it may hold so many bytes of
+	// records and so many bytes live.
+	SoftMemory func(records, live int64) int64
 	// Descriptors is how many one process may need, as it checks at its start.
 	Descriptors int
 }
 
+// Claims is where idempotency keys are kept.
+type Claims struct {
+	OnDisk bool  // in claims.directory; otherwise in memory
+	Cache  int64 // bytes of memory for those on disk
+}
+
 // API is what the HTTP interface is held to.
 type API struct {
-	MaxConcurrent   int           // requests at a time
-	MaxBody         int64         // bytes of one
-	VerdictWait     time.Duration // a send waits so long at most
-	RotationOverlap time.Duration // a rotated-out secret signs for so long
+	MaxConcurrent   int           `json:"max_concurrent"`      // requests at a time
+	MaxBody         int64         `json:"max_body_bytes"`      // bytes of one
+	VerdictWait     time.Duration `json:"verdict_wait_ns"`     // a send waits so long at most
+	RotationOverlap time.Duration `json:"rotation_overlap_ns"` // a rotated-out secret signs for so long
+	MaxLag          int64         `json:"max_lag"`             // events of one partition that may wait before sends to it are refused; 0: any number
+	// Of one tenant, on each API process: sends per second (0: any number), and requests at a time (0: a share of all).
+	TenantRate       float64 `json:"tenant_rate"`
+	TenantConcurrent int     `json:"tenant_concurrent"`
 }
 
 // Volume is what is asked of the installation. DefaultVolume is a place to start from.
@@ -133,15 +147,15 @@ func (i Installation) validate() error {
 	bad := func(format string, args ...any) {
 		errs = append(errs, fmt.Errorf("%w: "+format, append([]any{ErrInvalid}, args...)...))
 	}
-	if i.Deliver.Timeout <= 0 || i.Deliver.MaxTimeout < i.Deliver.Timeout {
+	if i.Deliver.Timeout <= 0 || i.Deliver.HeaderTimeout <= 0 || i.Deliver.MaxTimeout < i.Deliver.Timeout {
 		bad("timeouts: %s is not over 0 and up to max_total of %s", i.Deliver.Timeout, i.Deliver.MaxTimeout)
 	}
 	if p := i.Breaker.ProbeTimeout; p > 0 && p <= i.Deliver.MaxTimeout {
 		bad("probe_timeout: %s is not longer than an attempt may take, %s: a second probe could start beside the first",
 			p, i.Deliver.MaxTimeout)
 	}
-	if i.API.MaxConcurrent < 1 || i.Descriptors < 1 {
-		bad("api: %d requests at a time and %d descriptors must be positive", i.API.MaxConcurrent, i.Descriptors)
+	if i.API.MaxConcurrent < 1 || i.Descriptors < 1 || i.SoftMemory == nil {
+		bad("api: %d requests at a time and %d descriptors must be positive, and the memory limit known", i.API.MaxConcurrent, i.Descriptors)
 	}
 	return errors.Join(errs...)
 }

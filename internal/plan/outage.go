@@ -36,7 +36,7 @@ type OutageWindow struct {
 	Name    string `json:"name"`
 	Seconds int    `json:"seconds"`
 	// ByBreakers is endpoints * requests of one. ByRate is what limits.rate lets through; 0: it is not set. ByInFlight
-	// is what limits.in_flight lets through if every receiver hangs.
+	// is what limits.in_flight lets through if every receiver takes the request and never answers.
 	ByBreakers     int `json:"by_breakers"`
 	ByBreakersHard int `json:"by_breakers_hard"`
 	ByRate         int `json:"by_rate,omitempty"`
@@ -54,7 +54,7 @@ func outage(in Input, b Bound, l Load) Outage {
 	}
 	for _, w := range b.Windows {
 		row := OutageWindow{Name: w.Name, Seconds: w.Seconds, ByBreakers: w.RequestsAny * in.Endpoints, ByBreakersHard: w.RequestsHard * in.Endpoints}
-		hang := in.Deliver.Timeout.Seconds()
+		hang := min(in.Deliver.HeaderTimeout, in.Deliver.Timeout).Seconds()
 		row.ByInFlight = l.Processes * int(float64(in.Group.MaxInFlight)*(1+float64(w.Seconds)/hang))
 		row.Requests = row.ByBreakers
 		if r := in.Group.Rate; r > 0 {
@@ -120,19 +120,19 @@ func (o *Outage) drawHolds(in Input) {
 
 // rewritesHung bounds how often a held delivery is written where each probe hangs until it is given up: what waits in the
 // lane for its result is spilled whenever it is older than lanes.max_age, and comes back.
-func rewritesHung(in Input, window time.Duration, probes int) int {
+func rewritesHung(in Input, w Window) int {
 	spills := func(wait time.Duration) int { return int(wait / in.Unit.LaneAge) }
 	rounds := (in.Breaker.ConsecutiveAny + in.width() - 1) / in.width() // until it opens for the first time
-	n := probes + 1 + probes*spills(in.Deliver.MaxTimeout) + spills(time.Duration(rounds)*in.Deliver.MaxTimeout)
-	return min(n, probes+1+spills(window)+1)
+	n := w.Rewrites + w.Rewrites*spills(in.Deliver.MaxTimeout) + spills(time.Duration(rounds)*in.Deliver.MaxTimeout)
+	return min(n, w.RewritesShort) // a spill each lanes.max_age
 }
 
 // rewritesFull bounds it where the look-ahead of the tiers is full: what is due last goes round again after the wait
 // that every record of its tier has behind it.
-func rewritesFull(in Input, window time.Duration, probes int) int {
+func rewritesFull(in Input, window time.Duration, rewrites int) int {
 	longest := in.Breaker.OpenTime(longestOpening(in.Breaker), 1)
-	n := (probes + 1) * (1 + passes(in.Policy, 2*longest)) // an opening, and a spread as long
-	return min(n, probes+1+int(window/in.Policy.Tiers[0])+1)
+	n := rewrites * (1 + passes(in.Policy, 2*longest)) // an opening, and a spread as long
+	return min(n, rewrites+int(window/in.Policy.Tiers[0])+1)
 }
 
 // passes is how often a wait may go round a tier that is full before it is over: each time for what every record of

@@ -29,14 +29,15 @@
 // N such endpoints get at most N times as much, and what the caps of P processes let through in W:
 //
 //	limits.rate        P * (rate * W + burst), where it is set
-//	limits.in_flight   P * slots * (1 + W / timeout), where the receivers hang until we give up
+//	limits.in_flight   P * slots * (1 + W / timeouts.headers), where the receivers take requests and never answer
 //
 // # Holds
 //
 // A delivery that meets an open breaker is held beyond the end of that opening, so it is written
-// once per opening at most: probes(W) + 1 times in a window. Two things add to that. A probe that
-// hangs keeps the lane waiting, which spills what is older than lanes.max_age: see [Window.RewritesHung].
-// And a tier's look-ahead that is full sends what is due last round again with its remaining
+// once per opening at most. A window touches the more openings the more of them it sees whole; one that begins just before
+// the end of the first sees it, n more with m(2) + ... + m(1+n) < W, and the one after. Two things add to that. A probe that
+// hangs keeps the lane waiting, which spills what is older than lanes.max_age: see [Window.RewritesHung];
+// likewise one that has to wait for a slot, [Window.RewritesShort]. And a tier's look-ahead that is full sends what is due last round again with its remaining
 // wait, at most once per cap of the next smaller tier: see [Window.RewritesFull].
 package plan
 
@@ -71,10 +72,9 @@ type Plan struct {
 	Lane     Lane      `json:"lane"`
 	Memory   Memory    `json:"memory"`
 	Disk     Disk      `json:"disk"`
-	// What the API is held to, and the rate at which replays are offered.
-	MaxConcurrent int   `json:"api_max_concurrent"`
-	MaxBody       int64 `json:"api_max_body_bytes"`
-	ReplayRate    int   `json:"replay_rate"`
+	API      API       `json:"api"`
+	// ReplayRate is the rate at which replays are offered, per second.
+	ReplayRate int `json:"replay_rate"`
 }
 
 // Opening is how long the breaker stays open the nth time in a row.
@@ -103,10 +103,12 @@ type Window struct {
 	RequestsAny  int    `json:"requests_any"`
 	LongDown     int    `json:"requests_long_down"` // once the openings have reached their longest
 	// Rewrites is how often one held delivery is written at most, RewritesHung likewise where probes hang until they are
-	// given up, and RewritesFull where the look-ahead of its tiers is full.
-	Rewrites     int `json:"rewrites"`
-	RewritesHung int `json:"rewrites_hung"`
-	RewritesFull int `json:"rewrites_full"`
+	// given up, RewritesFull where the look-ahead of its tiers is full, and RewritesShort where the lane has to wait for
+	// slots or for limits.rate besides. The lane has room: what finds it full comes back when that should be worked off.
+	Rewrites      int `json:"rewrites"`
+	RewritesHung  int `json:"rewrites_hung"`
+	RewritesFull  int `json:"rewrites_full"`
+	RewritesShort int `json:"rewrites_short"`
 }
 
 // ErrInvalid is wrapped when the input contradicts itself.
@@ -120,7 +122,7 @@ const MaxLadders = 1_000_000
 // Make works the plan out. The error names everything in the input that does not hold;
 // what cannot be carried is no error but a verdict.
 func Make(in Input) (Plan, error) {
-	errs := []error{in.Installation.validate(), in.Volume.Validate()}
+	errs := []error{in.validate(), in.Validate()}
 	if in.Ladders < 0 || in.Ladders > MaxLadders {
 		errs = append(errs, fmt.Errorf("%w: ladders: %d is outside 0 to %d", ErrInvalid, in.Ladders, MaxLadders))
 	}
@@ -133,7 +135,7 @@ func Make(in Input) (Plan, error) {
 	}
 	p := Plan{
 		Volume: in.Volume, Contract: contract(in), Schedule: schedule(in), Openings: openings(in.Breaker), Bound: bound(in),
-		MaxConcurrent: in.API.MaxConcurrent, MaxBody: in.API.MaxBody, ReplayRate: dlq.DefaultRate,
+		API: in.API, ReplayRate: dlq.DefaultRate,
 	}
 	p.Load = load(in)
 	p.Lane = laneOf(in)
@@ -170,10 +172,11 @@ func bound(in Input) Bound {
 			RequestsHard: Requests(in.Breaker.ConsecutiveHard, b.MaxInFlight, probes),
 			RequestsAny:  Requests(in.Breaker.ConsecutiveAny, b.MaxInFlight, probes),
 			LongDown:     int(w.length/shortest(in.Breaker, longestOpening(in.Breaker))) + 1,
-			Rewrites:     probes + 1,
+			Rewrites:     rewrites(in.Breaker, w.length),
 		}
-		row.RewritesHung = rewritesHung(in, w.length, probes)
-		row.RewritesFull = rewritesFull(in, w.length, probes)
+		row.RewritesShort = row.Rewrites + int(w.length/in.Unit.LaneAge) + 1
+		row.RewritesHung = rewritesHung(in, row)
+		row.RewritesFull = rewritesFull(in, w.length, row.Rewrites)
 		b.Windows = append(b.Windows, row)
 	}
 	return b
@@ -194,10 +197,13 @@ func windows() []window {
 func Requests(threshold, inFlight, probes int) int { return threshold + inFlight - 1 + probes }
 
 // Probes is how many probes at most fall into a window that begins as the breaker opens for the first time.
-func Probes(cfg breaker.Config, window time.Duration) int {
+func Probes(cfg breaker.Config, window time.Duration) int { return openingsWithin(cfg, 1, window) }
+
+// openingsWithin is how many openings, of those from number first on, fit into a window one after the other.
+func openingsWithin(cfg breaker.Config, first int, window time.Duration) int {
 	last := longestOpening(cfg)
 	n, left := 0, window
-	for k := 1; k < last; k++ {
+	for k := first; k < last; k++ {
 		m := shortest(cfg, k)
 		if m > left {
 			return n
@@ -205,6 +211,12 @@ func Probes(cfg breaker.Config, window time.Duration) int {
 		n, left = n+1, left-m
 	}
 	return n + int(left/shortest(cfg, last))
+}
+
+// rewrites is how many openings a window touches at most: one that begins at the start of the first, or one that begins
+// just before the end of the first and so sees two that it does not see whole.
+func rewrites(cfg breaker.Config, window time.Duration) int {
+	return max(Probes(cfg, window)+1, openingsWithin(cfg, 2, window-1)+2)
 }
 
 // longestOpening is the number of the first opening that is as long as all that follow.

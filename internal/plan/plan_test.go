@@ -27,9 +27,9 @@ func TestMake_TheDefaultsAreTheDesigns(t *testing.T) {
 	require.Equal(t, plan.Opening{Number: 6, MinSeconds: 720, MeanSeconds: 900, MaxSeconds: 1080}, p.Openings[5])
 	require.Len(t, p.Openings, 6)
 	require.Equal(t, []plan.Window{
-		{Name: "minute", Seconds: 60, Probes: 1, RequestsHard: 6, RequestsAny: 21, LongDown: 1, Rewrites: 2, RewritesHung: 15, RewritesFull: 4},
-		{Name: "hour", Seconds: 3600, Probes: 8, RequestsHard: 13, RequestsAny: 28, LongDown: 6, Rewrites: 9, RewritesHung: 177, RewritesFull: 70},
-		{Name: "day", Seconds: 86400, Probes: 123, RequestsHard: 128, RequestsAny: 143, LongDown: 121, Rewrites: 124, RewritesHung: 982, RewritesFull: 1116},
+		{Name: "minute", Seconds: 60, Probes: 1, RequestsHard: 6, RequestsAny: 21, LongDown: 1, Rewrites: 3, RewritesHung: 16, RewritesFull: 5, RewritesShort: 16},
+		{Name: "hour", Seconds: 3600, Probes: 8, RequestsHard: 13, RequestsAny: 28, LongDown: 6, Rewrites: 9, RewritesHung: 183, RewritesFull: 70, RewritesShort: 730},
+		{Name: "day", Seconds: 86400, Probes: 123, RequestsHard: 128, RequestsAny: 143, LongDown: 121, Rewrites: 124, RewritesHung: 988, RewritesFull: 1116, RewritesShort: 17405},
 	}, p.Bound.Windows)
 }
 

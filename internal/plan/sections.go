@@ -139,25 +139,36 @@ func (l Load) markdown(b *strings.Builder, v Volume) {
 
 func (m Memory) markdown(b *strings.Builder, p Plan) {
 	b.WriteString("\n## Memory and descriptors\n\nOf one process, while one is down:\n\n")
+	keys := fmt.Sprintf("%d * rate * keyed * 2 * window / (processes - 1): %s keys", keyBytes, count(m.Keys))
+	if m.KeysOnDisk {
+		keys = fmt.Sprintf("claims.cache; %s keys are on disk (rate * keyed * 2 * window / (processes - 1)) and need %s of it", count(m.Keys), iec(m.CacheNeeded))
+	}
 	table{
 		{"what", "bytes", "formula"},
 		{"records", iec(m.RecordsLimit), "limits.memory, where intake stops; a record of this size is charged " + count(int(m.RecordBytes))},
-		{"idempotency keys", iec(m.KeysBytes), fmt.Sprintf("%d * rate * keyed * 2 * window / (processes - 1): %s keys", keyBytes, count(m.Keys))},
+		{"idempotency keys", iec(m.KeysBytes), keys},
 		{"endpoint table", iec(m.EndpointBytes), fmt.Sprintf("%s * endpoints, in every process", count(endpointBytes))},
 		{"lanes and breakers", iec(m.LaneBytes), fmt.Sprintf("%d * endpoints / (processes - 1)", laneBytes)},
 		{"**live**", "**" + iec(m.Live) + "**", "the sum"},
-		{"**heap**", "**" + iec(m.Heap) + "**", "2 * live: Go collects when the heap has doubled (GOGC=100)"},
+		{"soft limit of the runtime", iec(m.Heap), "limits.memory + 160 MiB, or 5/4 * live: what a process sets by itself, without GOMEMLIMIT"},
+		{"**resident**", "**" + iec(m.Resident) + "**", "the soft limit + 96 MiB"},
 		{"under way at this rate", iec(m.WorkingBytes), "part of records: (rate * (latency + beat + fetch) + burst) / (processes - 1)"},
 	}.write(b)
 	b.WriteString("\n")
-	prose(b, "Keys are remembered for one window to two. The Kafka client's buffers, stacks and TLS come on top.")
+	prose(b, "Keys are remembered for one window to two. The 160 MiB are for requests in flight, the Kafka client's buffers and garbage.")
+	b.WriteString("\n")
+	if m.KeysOnDisk {
+		prose(b, "**Local disk**: %s in `claims.directory` (%d bytes a key, and as much again for compactions and units that moved).", iec(m.KeysDisk), keyDiskBytes)
+	} else {
+		prose(b, "With `claims.directory` the keys are on local disk, and take `claims.cache` of memory instead.")
+	}
 	b.WriteString("\n")
 	prose(b, "Look-ahead: a process can keep %s until they are due (min(partitions owned * tiers * %s, limits.memory / 2 / bytes of a record)).",
 		counted(m.LookAhead, "waiting delivery"), count(m.WaitingRecords))
 	b.WriteString("\n")
 	prose(b, "**Descriptors**: %s = 2 * limits.in_flight (connections at work, and idle ones) + api.max_concurrent (%s) + %s for Kafka and "+
-		"files. A process that may open fewer (`ulimit -n`) refuses to start.", count(m.Descriptors), count(p.MaxConcurrent),
-		count(m.Descriptors-2*p.Load.SlotsPerProcess-p.MaxConcurrent))
+		"files. A process that may open fewer (`ulimit -n`) refuses to start.", count(m.Descriptors), count(p.API.MaxConcurrent),
+		count(m.Descriptors-2*p.Load.SlotsPerProcess-p.API.MaxConcurrent))
 }
 
 func (d Disk) markdown(b *strings.Builder, p Plan) {
@@ -216,7 +227,19 @@ func (p Plan) backpressure(b *strings.Builder) {
 	b.WriteString("\n## Backpressure\n\n")
 	prose(b, "* **In**: a node serves %s at a time, of %s at most; more, and whatever Kafka does not acknowledge, is answered 503 with "+
 		"`Retry-After`, and may be sent again with the same key. At this rate %s sends wait for their verdict at most (rate * api.verdict_wait).",
-		counted(p.MaxConcurrent, "request"), iec(p.MaxBody), decimal(p.Load.APISlots))
+		counted(p.API.MaxConcurrent, "request"), iec(p.API.MaxBody), decimal(p.Load.APISlots))
+	tenant := "has no limit of its own, but for its share of those"
+	if p.API.TenantRate > 0 {
+		tenant = "may send " + rate(p.API.TenantRate)
+	}
+	prose(b, "* **Per tenant** and node: one %s (`api.tenant_rate`, `api.tenant_concurrent`, `api.tenants`); more is answered 429 with "+
+		"`Retry-After`.", tenant)
+	lag := "No lag makes a node refuse sends (`api.max_lag` is 0)."
+	if p.API.MaxLag > 0 {
+		lag = fmt.Sprintf("When %s of a partition wait (`api.max_lag`), sends to it are answered 503: the fullest gets so many within %s.",
+			counted(int(p.API.MaxLag), "event"), span(float64(p.API.MaxLag)/p.Load.PartitionRate))
+	}
+	prose(b, "* **Lag**: %s", lag)
 	prose(b, "* **Middle**: Kafka is the queue. Intake stands still at `limits.memory`, and of a partition at its tracker's window.")
 	prose(b, "* **Out**: lanes spill, breakers hold; what outlasts %s ends as a dead letter, one for each.", span(p.Contract.LifetimeSeconds))
 }

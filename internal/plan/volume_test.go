@@ -38,7 +38,7 @@ func TestMake_TheNumbersByHand(t *testing.T) {
 	require.Equal(t, int64(p.Memory.Keys)*200, p.Memory.KeysBytes)
 	require.Equal(t, int64(128<<20)/p.Memory.RecordBytes, int64(p.Memory.LookAhead), "half of limits.memory, not 64 * 4 * 8,192")
 	require.Equal(t, []int{21_000, 28_000, 143_000}, []int{p.Outage.Windows[0].Requests, p.Outage.Windows[1].Requests, p.Outage.Windows[2].Requests})
-	require.Equal(t, 2*1024*(1+4), p.Outage.Windows[0].ByInFlight, "2 processes, 4 rounds of 15 s and what began before")
+	require.Equal(t, 2*1024*(1+6), p.Outage.Windows[0].ByInFlight, "2 processes, 6 rounds of 10 s and what began before")
 	require.Equal(t, 720_000, p.Outage.WaitingPerHour)
 	require.Equal(t, 200*26*3600, p.Outage.WaitingMost)
 	require.Equal(t, 936_000, p.Outage.FailingWaiting)
@@ -74,9 +74,9 @@ func TestMake_TheCapsBound(t *testing.T) {
 	w := made(t, in).Outage.Windows
 	require.Equal(t, 3*(100*60+10), w[0].ByRate)
 	require.Equal(t, 3*(100*60+10), w[0].Requests, "less than the breakers of 1,000 endpoints let through in a minute")
-	require.Equal(t, 3*10*(1+60/15), w[0].RequestsHung)
+	require.Equal(t, 3*10*(1+60/10), w[0].RequestsHung)
 	require.Equal(t, 28_000, w[1].Requests, "in an hour it is the breakers")
-	require.Equal(t, 3*10*(1+3600/15), w[1].RequestsHung)
+	require.Equal(t, 3*10*(1+3600/10), w[1].RequestsHung)
 }
 
 // What the verdict asks for is enough: with every change made, it fits.
@@ -140,6 +140,24 @@ func TestVerdict_TheBusiestEndpoint(t *testing.T) {
 	require.Contains(t, p.Markdown(), "No number of partitions will do")
 }
 
+// Keys on disk take the cache's memory and no more, and their disk is said.
+func TestMake_KeysOnDisk(t *testing.T) {
+	t.Parallel()
+	in := input()
+	in.Memory = 1 << 30
+	p := made(t, in)
+	require.False(t, p.Verdict.Fits)
+	require.Contains(t, p.Verdict.Checks[2].Change, "`claims.directory`")
+	in.Claims = plan.Claims{OnDisk: true, Cache: 64 << 20}
+	p = made(t, in)
+	require.True(t, p.Verdict.Fits)
+	require.Equal(t, int64(64<<20), p.Memory.KeysBytes)
+	require.Equal(t, int64(2*64*200*2*86400), p.Memory.KeysDisk)
+	require.Equal(t, int64(200*2*86400*5/4+32<<20), p.Memory.CacheNeeded)
+	require.Contains(t, p.Markdown(), "`claims.cache: 74MiB`")
+	require.Contains(t, p.Markdown(), "4.1 GiB in `claims.directory`")
+}
+
 // A record is as large in Kafka as the plan says, for every size of length that a varint may take.
 func TestMake_EventsAreAsLargeInKafka(t *testing.T) {
 	t.Parallel()
@@ -153,7 +171,8 @@ func TestMake_EventsAreAsLargeInKafka(t *testing.T) {
 		t.Cleanup(client.Close)
 		for range n { // each by itself: a batch each
 			r := &kgo.Record{Topic: "t", Key: []byte("ep_" + strings.Repeat("x", 26)), Value: make([]byte, payload), Headers: []kgo.RecordHeader{
-				{Key: topics.HeaderEventType, Value: []byte("order.paid")}, {Key: topics.HeaderContentType, Value: []byte("application/json")},
+				{Key: topics.HeaderEventType, Value: []byte("order.paid")},
+				{Key: topics.HeaderContentType, Value: []byte("application/json")},
 				{Key: topics.HeaderIdempotencyKey, Value: []byte("order-4f8a11c2-9d3e-4a07-b1c5-0e6f7a8b9c0d")},
 			}}
 			require.NoError(t, client.ProduceSync(t.Context(), r).FirstErr())

@@ -245,6 +245,13 @@ func (b *Breaker) Peek(now time.Time) (State, time.Time) {
 	return HalfOpen, time.Time{}
 }
 
+// Fresh says that the breaker is as good as one that New has just made: closed, at full
+// width, and nothing that is counted would count. Its owner may let go of it. (A run of hard
+// failures is one of any, and a slow start ends together with the count of openings.)
+func (b *Breaker) Fresh(now time.Time) bool {
+	return b.state == closed && b.anyRun == 0 && b.trips == 0 && b.window.over(now, b.cfg.Window)
+}
+
 // Width is how many requests may be in flight now, given the endpoint's own limit (slow start
 // after recovery): 1 unless closed. A limit below 1 counts as 1.
 func (b *Breaker) Width(limit int) int {

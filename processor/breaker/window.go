@@ -29,6 +29,11 @@ func (w *window) add(now time.Time, length time.Duration, failed bool) {
 	}
 }
 
+// over says that all that was counted is older than the window.
+func (w *window) over(now time.Time, length time.Duration) bool {
+	return w.newest == 0 || now.UnixNano()/int64(max(length/slots, 1))-w.newest >= slots
+}
+
 // exceeds says whether there were at least atLeast attempts, and the share of hard failures is at least ratio.
 func (w *window) exceeds(atLeast int, ratio float64) bool {
 	var attempts, failures uint64

@@ -23,6 +23,13 @@ func question(key string, offset int64, at time.Duration, payload string) claim.
 	}
 }
 
+func judge(t *testing.T, a *claim.Arbiter, q claim.Question) schemas.Claim {
+	t.Helper()
+	c, err := a.Judge(q)
+	require.NoError(t, err)
+	return c
+}
+
 func deliveryID(offset int64) string { return fmt.Sprintf("dlv_%d", offset) }
 
 func TestArbiter_LogOrderDecides(t *testing.T) {
@@ -83,9 +90,9 @@ func TestArbiter_LogOrderDecides(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := claim.NewArbiter(window)
+			a := claim.NewArbiter(window, claim.NewMemory())
 			for i, s := range steps {
-				c := a.Judge(s.q)
+				c := judge(t, a, s.q)
 				require.Equal(t, s.verdict, c.Verdict, "step %d", i)
 				require.Equal(t, deliveryID(s.owner), c.DeliveryID, "step %d", i)
 				require.Equal(t, s.owner, c.ClaimedOffset, "step %d", i)
@@ -98,14 +105,14 @@ func TestArbiter_LogOrderDecides(t *testing.T) {
 // C-007: the scope of a key is its endpoint, and no split of endpoint and key passes for another.
 func TestArbiter_KeysOfOtherEndpointsAreOthers(t *testing.T) {
 	t.Parallel()
-	a := claim.NewArbiter(window)
+	a := claim.NewArbiter(window, claim.NewMemory())
 	offset := int64(0)
 	for _, pair := range [][2]string{{"ep", "1"}, {"ep2", "1"}, {"e", "p1"}, {"ep1", ""}, {"", "ep1"}, {"ep\x00", "1"}} {
 		q := question(pair[1], offset, 0, "a")
 		q.EndpointID = pair[0]
-		require.Equal(t, schemas.VerdictFirst, a.Judge(q).Verdict, "%q", pair)
+		require.Equal(t, schemas.VerdictFirst, judge(t, a, q).Verdict, "%q", pair)
 		q.Offset++
-		require.Equal(t, schemas.VerdictDuplicate, a.Judge(q).Verdict, "%q", pair)
+		require.Equal(t, schemas.VerdictDuplicate, judge(t, a, q).Verdict, "%q", pair)
 		offset += 2
 	}
 }
@@ -113,10 +120,10 @@ func TestArbiter_KeysOfOtherEndpointsAreOthers(t *testing.T) {
 // What is claimed is written whole: the owner, its content, its time, and the offset that this write answers.
 func TestArbiter_ClaimSaysEverything(t *testing.T) {
 	t.Parallel()
-	a := claim.NewArbiter(window)
+	a := claim.NewArbiter(window, claim.NewMemory())
 	first := question("k", 7, 1500*time.Millisecond, "a")
-	a.Judge(first)
-	c := a.Judge(question("k", 9, time.Hour, "a"))
+	judge(t, a, first)
+	c := judge(t, a, question("k", 9, time.Hour, "a"))
 	require.Equal(t, schemas.Claim{
 		EndpointID: "ep_1", Key: "k", DeliveryID: "dlv_7", PayloadHash: first.ContentHash[:16],
 		ClaimedOffset: 7, ClaimedAt: first.At, AnsweredOffset: 9, Verdict: schemas.VerdictDuplicate,
@@ -128,24 +135,24 @@ func TestArbiter_ClaimSaysEverything(t *testing.T) {
 // Claims that were read back bind as those that were judged, in whatever order they come and however often.
 func TestArbiter_RestoresInAnyOrder(t *testing.T) {
 	t.Parallel()
-	judged := claim.NewArbiter(window)
-	k1 := judged.Judge(question("k", 1, 0, "a"))
-	l1 := judged.Judge(question("l", 2, time.Hour, "a"))
-	k2 := judged.Judge(question("k", 3, 25*time.Hour, "b")) // a new window, a new owner
-	k2again := judged.Judge(question("k", 4, 26*time.Hour, "b"))
+	judged := claim.NewArbiter(window, claim.NewMemory())
+	k1 := judge(t, judged, question("k", 1, 0, "a"))
+	l1 := judge(t, judged, question("l", 2, time.Hour, "a"))
+	k2 := judge(t, judged, question("k", 3, 25*time.Hour, "b")) // a new window, a new owner
+	k2again := judge(t, judged, question("k", 4, 26*time.Hour, "b"))
 	require.Equal(t, schemas.VerdictFirst, k2.Verdict)
 	require.Equal(t, schemas.VerdictDuplicate, k2again.Verdict)
 	for _, order := range [][]schemas.Claim{
 		{k1, l1, k2, k2again}, {k2again, k2, l1, k1}, {k2, k1, k2again, l1}, {l1, k2again, k1}, {k2again, k2again, l1},
 	} {
-		a := claim.NewArbiter(window)
+		a := claim.NewArbiter(window, claim.NewMemory())
 		for i := range order {
-			a.Restore(&order[i])
+			require.NoError(t, a.Restore(&order[i]))
 		}
-		require.Equal(t, schemas.VerdictDuplicate, a.Judge(question("k", 5, 27*time.Hour, "b")).Verdict)
-		require.Equal(t, schemas.VerdictConflict, a.Judge(question("k", 6, 27*time.Hour, "a")).Verdict)
-		require.Equal(t, schemas.VerdictFirst, a.Judge(question("k", 3, 25*time.Hour, "b")).Verdict, "read again")
-		require.Equal(t, schemas.VerdictFirst, a.Judge(question("l", 7, 27*time.Hour, "a")).Verdict, "past its window")
+		require.Equal(t, schemas.VerdictDuplicate, judge(t, a, question("k", 5, 27*time.Hour, "b")).Verdict)
+		require.Equal(t, schemas.VerdictConflict, judge(t, a, question("k", 6, 27*time.Hour, "a")).Verdict)
+		require.Equal(t, schemas.VerdictFirst, judge(t, a, question("k", 3, 25*time.Hour, "b")).Verdict, "read again")
+		require.Equal(t, schemas.VerdictFirst, judge(t, a, question("l", 7, 27*time.Hour, "a")).Verdict, "past its window")
 	}
 }
 
@@ -153,21 +160,22 @@ func TestArbiter_RestoresInAnyOrder(t *testing.T) {
 func TestArbiter_GenerationsBoundMemory(t *testing.T) {
 	t.Parallel()
 	const perHour = 50
-	a := claim.NewArbiter(window)
+	a := claim.NewArbiter(window, claim.NewMemory())
 	offset := int64(0)
 	for hour := range 24 * 30 {
 		for i := range perHour {
-			a.Judge(question(fmt.Sprintf("%d-%d", hour, i), offset, time.Duration(hour)*time.Hour, "a"))
+			judge(t, a, question(fmt.Sprintf("%d-%d", hour, i), offset, time.Duration(hour)*time.Hour, "a"))
 			offset++
 		}
-		require.LessOrEqual(t, a.Len(), 2*24*perHour)
+		require.NoError(t, a.Settled(offset))
+		require.LessOrEqual(t, a.Len(), int64(2*24*perHour))
 	}
-	require.GreaterOrEqual(t, a.Len(), 24*perHour, "a whole window is remembered")
+	require.GreaterOrEqual(t, a.Len(), int64(24*perHour), "a whole window is remembered")
 	// And what was claimed within the window is remembered still, across any number of rotations.
 	last := time.Duration(24*30-1) * time.Hour
 	for hour := 24*30 - 24; hour < 24*30; hour++ {
 		q := question(fmt.Sprintf("%d-0", hour), offset, last, "a")
-		require.Equal(t, schemas.VerdictDuplicate, a.Judge(q).Verdict, "hour %d", hour)
+		require.Equal(t, schemas.VerdictDuplicate, judge(t, a, q).Verdict, "hour %d", hour)
 		offset++
 	}
 }

@@ -60,7 +60,7 @@ func newRig(t *testing.T) *rig {
 			return kgo.NewClient(kgo.SeedBrokers("localhost:9092"), kgo.Dialer(r.network.DialContext), kgo.ConsumePartitions(at),
 				kgo.FetchMaxWait(500*time.Millisecond))
 		},
-		Admin: r.admin, Catalogue: r.topics, Window: 24 * time.Hour, Log: slog.New(slog.DiscardHandler),
+		Admin: r.admin, Catalogue: r.topics, Claims: new(claim.Memory), Window: 24 * time.Hour, Log: slog.New(slog.DiscardHandler),
 	}
 	return r
 }
@@ -77,7 +77,7 @@ func (r *rig) connect(more ...kgo.Opt) *kgo.Client {
 func (r *rig) claim(unit int32, key string, offset int64) {
 	r.t.Helper()
 	done := make(chan struct{})
-	r.journal.AppendClaim(unit, aClaim(key, offset), func() { close(done) })
+	r.journal.AppendClaim(unit, aClaim(key, offset), func(int64) { close(done) })
 	<-done
 }
 
@@ -108,9 +108,13 @@ func (r *rig) restore(wanted ...int32) map[int32]*facts.Facts {
 
 // owner asks an arbiter who owns a key.
 func owner(a *claim.Arbiter, key string) string {
-	return a.Judge(claim.Question{
+	c, err := a.Judge(claim.Question{
 		EndpointID: "ep", Key: key, DeliveryID: "nobody", ContentHash: make([]byte, 16), Offset: 1 << 40, At: time.Now(),
-	}).DeliveryID
+	})
+	if err != nil {
+		return err.Error()
+	}
+	return c.DeliveryID
 }
 
 func TestRestore_EmptyTopics(t *testing.T) {
@@ -141,7 +145,7 @@ func TestRestore_SeveralUnits(t *testing.T) {
 		time.Sleep(time.Second)
 		found := r.restore(0, 2, 3)
 		for _, unit := range []int32{0, 2} {
-			require.Equal(t, 50, found[unit].Arbiter.Len())
+			require.EqualValues(t, 50, found[unit].Arbiter.Len())
 			require.Equal(t, fmt.Sprintf("dlv_%d", unit*1000+7), owner(found[unit].Arbiter, "k7"))
 			require.Len(t, found[unit].Breakers, 2)
 			require.Equal(t, "closed", found[unit].Breakers["ep"].State)
@@ -160,7 +164,7 @@ func TestRestore_CompactedTopics(t *testing.T) {
 			c := aClaim(fmt.Sprintf("k%d", i%10), int64(i%10))
 			c.ClaimedAt, c.AnsweredOffset = claimed, int64(i)
 			done := make(chan struct{})
-			r.journal.AppendClaim(0, c, func() { close(done) })
+			r.journal.AppendClaim(0, c, func(int64) { close(done) })
 			<-done
 			if i%100 == 0 {
 				time.Sleep(time.Hour)
@@ -172,7 +176,7 @@ func TestRestore_CompactedTopics(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, int64(300), starts.Offsets()[r.topics.Idempotency()][0].At)
 		found := r.restore(0)
-		require.Equal(t, 10, found[0].Arbiter.Len())
+		require.EqualValues(t, 10, found[0].Arbiter.Len())
 		require.Equal(t, "dlv_3", owner(found[0].Arbiter, "k3"))
 	})
 }
@@ -192,7 +196,7 @@ func TestRestore_GarbageIsPassedOver(t *testing.T) {
 			}
 		}
 		found := r.restore(1)
-		require.Equal(t, 1, found[1].Arbiter.Len())
+		require.EqualValues(t, 1, found[1].Arbiter.Len())
 		require.Equal(t, "dlv_5", owner(found[1].Arbiter, "k"))
 		require.Empty(t, found[1].Breakers)
 	})
@@ -207,7 +211,7 @@ func TestRestore_BigAndGrowing(t *testing.T) {
 		var durable sync.WaitGroup
 		for i := range n {
 			durable.Add(1)
-			r.journal.AppendClaim(int32(i%2), aClaim(fmt.Sprintf("k%d", i), int64(i)), durable.Done)
+			r.journal.AppendClaim(int32(i%2), aClaim(fmt.Sprintf("k%d", i), int64(i)), func(int64) { durable.Done() })
 			if i%5000 == 0 {
 				durable.Wait()
 			}
@@ -224,14 +228,14 @@ func TestRestore_BigAndGrowing(t *testing.T) {
 				case <-stop:
 					return
 				case <-time.After(time.Millisecond):
-					r.journal.AppendClaim(int32(i%2), aClaim(fmt.Sprintf("k%d", i), int64(i)), func() {})
+					r.journal.AppendClaim(int32(i%2), aClaim(fmt.Sprintf("k%d", i), int64(i)), func(int64) {})
 				}
 			}
 		}()
 		var wg sync.WaitGroup
 		require.NoError(t, r.restorer.Restore(t.Context(), []int32{0, 1}, func(unit int32, f *facts.Facts) {
 			wg.Go(func() { // as the unit does: it uses what it was given at once
-				require.GreaterOrEqual(t, f.Arbiter.Len(), n/2)
+				require.GreaterOrEqual(t, f.Arbiter.Len(), int64(n/2))
 				for i := range 1000 {
 					require.Equal(t, fmt.Sprintf("dlv_%d", 2*i+int(unit)), owner(f.Arbiter, fmt.Sprintf("k%d", 2*i+int(unit))))
 					owner(f.Arbiter, fmt.Sprintf("new%d", i))
@@ -263,7 +267,7 @@ func TestRestore_DeletedMeanwhile(t *testing.T) {
 		}
 		found := r.restore(0, 1)
 		require.Zero(t, found[0].Arbiter.Len())
-		require.Equal(t, 10, found[1].Arbiter.Len())
+		require.EqualValues(t, 10, found[1].Arbiter.Len())
 	})
 }
 
@@ -285,7 +289,7 @@ func TestRestore_GoesOnAfterFaults(t *testing.T) {
 		r := newRig(t)
 		r.claim(0, "k", 1)
 		r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.NotLeaderForPartition, Count: 5})
-		require.Equal(t, 1, r.restore(0)[0].Arbiter.Len())
+		require.EqualValues(t, 1, r.restore(0)[0].Arbiter.Len())
 	})
 }
 
@@ -297,7 +301,7 @@ func TestJournal_WritesUntilDurable(t *testing.T) {
 				r := newRig(t)
 				h := r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: fault, Count: 3})
 				var done atomic.Int32
-				r.journal.AppendClaim(2, aClaim("k", 3), func() { done.Add(1) })
+				r.journal.AppendClaim(2, aClaim("k", 3), func(int64) { done.Add(1) })
 				time.Sleep(time.Minute)
 				require.Equal(t, int32(1), done.Load())
 				require.Equal(t, 3, h.Hits())
@@ -313,7 +317,7 @@ func TestJournal_EndsWithTheProcess(t *testing.T) {
 		r := newRig(t)
 		r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.TopicAuthorizationFailed, Count: -1})
 		var done atomic.Int32
-		r.journal.AppendClaim(0, aClaim("k", 3), func() { done.Add(1) })
+		r.journal.AppendClaim(0, aClaim("k", 3), func(int64) { done.Add(1) })
 		time.Sleep(10 * time.Second)
 		r.stop()
 		time.Sleep(10 * time.Second)

@@ -43,9 +43,9 @@ func NewJournal(ctx context.Context, client Producer, catalogue topics.Catalogue
 	return &Journal{ctx: ctx, client: client, catalogue: catalogue, log: log, newest: map[string]uint64{}}
 }
 
-// AppendClaim writes a claim and calls done, once, when it is durable. It goes on
+// AppendClaim writes a claim and calls done, once, when it is durable, with the offset at which it lies. It goes on
 // trying for as long as the process lives: until then its event is not settled.
-func (j *Journal) AppendClaim(partition int32, c *schemas.Claim, done func()) {
+func (j *Journal) AppendClaim(partition int32, c *schemas.Claim, done func(offset int64)) {
 	value, err := schemas.EncodeClaim(c)
 	if err != nil { // nothing of a claim can be unencodable; if it is, its event must wait visibly
 		j.log.Error("claim cannot be encoded, its event stays unsettled", obs.KeyDeliveryID, c.DeliveryID, obs.KeyError, err)
@@ -54,7 +54,7 @@ func (j *Journal) AppendClaim(partition int32, c *schemas.Claim, done func()) {
 	j.append(&kgo.Record{
 		Topic: j.catalogue.Idempotency(), Partition: partition,
 		Key: claimKey(c), Value: value,
-	}, done, func() bool { return true })
+	}, func(r *kgo.Record) { done(r.Offset) }, func() bool { return true })
 }
 
 // AppendBreaker writes a transition, unless a later one of the endpoint overtakes it.
@@ -74,7 +74,7 @@ func (j *Journal) AppendBreaker(partition int32, t *schemas.BreakerTransition) {
 		defer j.mu.Unlock()
 		return j.newest[t.EndpointID] == mine
 	}
-	written := func() {
+	written := func(*kgo.Record) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		if j.newest[t.EndpointID] == mine {
@@ -87,12 +87,12 @@ func (j *Journal) AppendBreaker(partition int32, t *schemas.BreakerTransition) {
 }
 
 // append writes a record and calls done; it tries again for as long as the record is worth it.
-func (j *Journal) append(r *kgo.Record, done func(), worth func() bool) {
+func (j *Journal) append(r *kgo.Record, done func(*kgo.Record), worth func() bool) {
 	try := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value}
 	j.client.TryProduce(j.ctx, try, func(_ *kgo.Record, err error) {
 		switch {
 		case err == nil:
-			done()
+			done(try)
 		case j.ctx.Err() != nil, errors.Is(err, kgo.ErrClientClosed): // the process ends; the event is read again by its next owner
 		case !worth():
 		default:

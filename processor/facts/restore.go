@@ -22,6 +22,12 @@ import (
 type Facts struct {
 	Arbiter  *claim.Arbiter
 	Breakers map[string]*schemas.BreakerTransition // the last of each endpoint
+	Records  int                                   // that were read for it
+}
+
+// Claims gives an arbiter what it remembers with: a cache of the unit's partition of the given log.
+type Claims interface {
+	Open(unit int32, log claim.Log) (claim.Store, error)
 }
 
 // Restorer reads facts back.
@@ -31,72 +37,50 @@ type Restorer struct {
 	NewClient func(partitions map[string]map[int32]kgo.Offset) (*kgo.Client, error)
 	Admin     *kadm.Client
 	Catalogue topics.Catalogue
+	Claims    Claims
 	Window    time.Duration // of idempotency keys
 	Log       *slog.Logger
 }
 
-// Restore reads the facts of the given units, from the start of their partitions
-// to the end as it is now, and hands each unit's over as soon as it is whole.
+// Restore reads the facts of the given units, from where their stores stand (the start of the partition, where
+// one is empty) to the end as it is now, and hands each unit's over as soon as it is whole.
 // Records that cannot be read are logged and passed over: a lost fact costs a
 // duplicate at worst, a stuck unit costs everything in it.
 func (r *Restorer) Restore(ctx context.Context, units []int32, ready func(unit int32, f *Facts)) error {
-	names := []string{r.Catalogue.Idempotency(), r.Catalogue.Breakers()}
-	starts, err := r.Admin.ListStartOffsets(ctx, names...)
-	if err == nil {
-		err = starts.Error()
-	}
+	run, err := r.begin(ctx, units)
+	defer run.close()
 	if err != nil {
-		return fmt.Errorf("restore: list start offsets: %w", err)
+		return fmt.Errorf("restore: %w", err)
 	}
-	ends, err := r.Admin.ListEndOffsets(ctx, names...)
-	if err == nil {
-		err = ends.Error()
+	handOver := func(unit int32) {
+		f := run.found[unit]
+		delete(run.found, unit)
+		ready(unit, f)
 	}
-	if err != nil {
-		return fmt.Errorf("restore: list end offsets: %w", err)
-	}
-
-	found := make(map[int32]*Facts, len(units))
-	left := make(map[int32]int, len(units)) // partitions that are not read to their end
-	read := map[string]map[int32]kgo.Offset{}
-	end := map[string]map[int32]int64{}
 	for _, unit := range units {
-		found[unit] = &Facts{Arbiter: claim.NewArbiter(r.Window), Breakers: map[string]*schemas.BreakerTransition{}}
-		for _, topic := range names {
-			first, ok := starts.Lookup(topic, unit)
-			last, ok2 := ends.Lookup(topic, unit)
-			if !ok || !ok2 {
-				return fmt.Errorf("restore: topic %s has no partition %d", topic, unit)
-			}
-			if first.Offset >= last.Offset {
-				continue
-			}
-			if read[topic] == nil {
-				read[topic], end[topic] = map[int32]kgo.Offset{}, map[int32]int64{}
-			}
-			read[topic][unit] = kgo.NewOffset().At(first.Offset)
-			end[topic][unit] = last.Offset
-			left[unit]++
-		}
-		if left[unit] == 0 {
-			ready(unit, found[unit])
+		if run.left[unit] == 0 {
+			handOver(unit)
 		}
 	}
-	if len(read) == 0 {
+	if len(run.from) == 0 {
 		return nil
 	}
-	client, err := r.NewClient(read)
+	client, err := r.NewClient(run.from)
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
 	defer client.Close()
-	open := len(left)
+	var failed error
+	open := len(run.left)
 	whole := func(topic string, unit int32) {
-		end[topic][unit] = -1 // what is written meanwhile is ours to write
+		if failed = run.readTo(topic, unit, run.end[topic][unit]); failed != nil {
+			return
+		}
+		run.end[topic][unit] = -1 // what is written meanwhile is ours to write
 		client.PauseFetchPartitions(map[string][]int32{topic: {unit}})
-		if left[unit]--; left[unit] == 0 {
+		if run.left[unit]--; run.left[unit] == 0 {
 			open--
-			ready(unit, found[unit])
+			handOver(unit)
 		}
 	}
 	for open > 0 {
@@ -107,31 +91,142 @@ func (r *Restorer) Restore(ctx context.Context, units []int32, ready func(unit i
 			return fmt.Errorf("restore: %w", err)
 		}
 		if fetches.NumRecords() == 0 {
-			if err := r.passOverDeleted(ctx, end, whole); err != nil {
+			if err := r.passOverDeleted(ctx, run.end, whole); err != nil {
 				return err
 			}
 		}
-		fetches.EachError(func(topic string, partition int32, err error) {
-			if errors.Is(err, context.DeadlineExceeded) {
-				return
-			}
-			r.Log.Warn("restore: fetch failed, it goes on", obs.KeyTopic, topic, obs.KeyPartition, partition, obs.KeyError, err)
-		})
+		r.warn(fetches)
 		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-			if end[p.Topic][p.Partition] < 0 {
+			n, end := len(p.Records), run.end[p.Topic][p.Partition]
+			if failed != nil || n == 0 || end < 0 {
 				return // fetched before it was paused; its unit has been handed over
 			}
-			for _, record := range p.Records {
-				r.take(found[p.Partition], record)
+			if failed = run.take(p.Topic, p.Partition, p.Records); failed != nil {
+				return
 			}
 			// The last record of a partition is never compacted away, and none of
 			// these topics holds transaction markers: end-1 is always seen.
-			if n := len(p.Records); n > 0 && p.Records[n-1].Offset >= end[p.Topic][p.Partition]-1 {
+			if p.Records[n-1].Offset >= end-1 {
 				whole(p.Topic, p.Partition)
 			}
 		})
+		if failed != nil {
+			return fmt.Errorf("restore: %w", failed)
+		}
 	}
 	return nil
+}
+
+// run is one reading of facts.
+type run struct {
+	*Restorer
+	found map[int32]*Facts
+	left  map[int32]int // partitions that are not read to their end
+	from  map[string]map[int32]kgo.Offset
+	end   map[string]map[int32]int64 // -1: reached
+}
+
+// close lets go of what was not handed over.
+func (n *run) close() {
+	for _, f := range n.found {
+		if f.Arbiter != nil {
+			_ = f.Arbiter.Close() // it is read again
+		}
+	}
+}
+
+// begin opens the units' stores and finds out what is to be read.
+func (r *Restorer) begin(ctx context.Context, units []int32) (*run, error) {
+	n := &run{
+		Restorer: r, found: make(map[int32]*Facts, len(units)), left: make(map[int32]int, len(units)),
+		from: map[string]map[int32]kgo.Offset{}, end: map[string]map[int32]int64{},
+	}
+	names := []string{r.Catalogue.Idempotency(), r.Catalogue.Breakers()}
+	// Asked so, the client does not answer from its cache, in which a topic that was made anew is the old one for a while.
+	details, err := r.Admin.ListTopics(kadm.WithAuthorizedOps(ctx), names...)
+	if err == nil {
+		err = details.Error()
+	}
+	if err != nil {
+		return n, fmt.Errorf("look up topics: %w", err)
+	}
+	starts, err := r.Admin.ListStartOffsets(ctx, names...)
+	if err == nil {
+		err = starts.Error()
+	}
+	if err != nil {
+		return n, fmt.Errorf("list start offsets: %w", err)
+	}
+	ends, err := r.Admin.ListEndOffsets(ctx, names...)
+	if err == nil {
+		err = ends.Error()
+	}
+	if err != nil {
+		return n, fmt.Errorf("list end offsets: %w", err)
+	}
+	for _, unit := range units {
+		n.found[unit] = &Facts{Breakers: map[string]*schemas.BreakerTransition{}}
+		for _, topic := range names {
+			first, ok := starts.Lookup(topic, unit)
+			last, ok2 := ends.Lookup(topic, unit)
+			if !ok || !ok2 {
+				return n, fmt.Errorf("topic %s has no partition %d", topic, unit)
+			}
+			at := first.Offset
+			if topic == r.Catalogue.Idempotency() {
+				store, err := r.Claims.Open(unit, claim.Log{Topic: details[topic].ID, End: last.Offset})
+				if err != nil {
+					return n, err
+				}
+				n.found[unit].Arbiter = claim.NewArbiter(r.Window, store)
+				at = max(at, store.Position())
+			}
+			n.read(topic, unit, at, last.Offset)
+			if at >= last.Offset {
+				if err := n.readTo(topic, unit, last.Offset); err != nil {
+					return n, err
+				}
+			}
+		}
+	}
+	return n, nil
+}
+
+// read notes what is to be read of a partition.
+func (n *run) read(topic string, unit int32, from, end int64) {
+	if from >= end {
+		return
+	}
+	if n.from[topic] == nil {
+		n.from[topic], n.end[topic] = map[int32]kgo.Offset{}, map[int32]int64{}
+	}
+	n.from[topic][unit] = kgo.NewOffset().At(from)
+	n.end[topic][unit] = end
+	n.left[unit]++
+}
+
+// readTo notes that a partition has been read from where its store stood.
+func (n *run) readTo(topic string, unit int32, offset int64) error {
+	if topic != n.Catalogue.Idempotency() {
+		return nil
+	}
+	return n.found[unit].Arbiter.Covered(0, offset)
+}
+
+// take adds records to what is known, and then says so.
+func (n *run) take(topic string, unit int32, records []*kgo.Record) error {
+	f := n.found[unit]
+	f.Records += len(records)
+	for _, record := range records {
+		if topic == n.Catalogue.Breakers() {
+			n.takeBreaker(f, record)
+		} else if c, ok := n.claim(record); ok {
+			if err := f.Arbiter.Restore(&c); err != nil {
+				return err
+			}
+		}
+	}
+	return n.readTo(topic, unit, records[len(records)-1].Offset+1)
 }
 
 // quietRestore is after how long without a record it is asked whether there is any left.
@@ -155,18 +250,8 @@ func (r *Restorer) passOverDeleted(ctx context.Context, end map[string]map[int32
 	return nil
 }
 
-// take adds one record to what is known.
-func (r *Restorer) take(f *Facts, record *kgo.Record) {
+func (r *Restorer) takeBreaker(f *Facts, record *kgo.Record) {
 	if record.Value == nil {
-		return
-	}
-	if record.Topic == r.Catalogue.Idempotency() {
-		c, err := schemas.DecodeClaim(record.Value)
-		if err != nil {
-			r.passOver(record, err)
-			return
-		}
-		f.Arbiter.Restore(&c)
 		return
 	}
 	t, err := schemas.DecodeBreakerTransition(record.Value)
@@ -177,7 +262,30 @@ func (r *Restorer) take(f *Facts, record *kgo.Record) {
 	f.Breakers[t.EndpointID] = &t
 }
 
+// claim reads a claim; false when there is none that can be read.
+func (r *Restorer) claim(record *kgo.Record) (c schemas.Claim, ok bool) {
+	if record.Value == nil {
+		return c, false
+	}
+	c, err := schemas.DecodeClaim(record.Value)
+	if err != nil {
+		r.passOver(record, err)
+		return c, false
+	}
+	return c, true
+}
+
 func (r *Restorer) passOver(record *kgo.Record, err error) {
 	r.Log.Error("restore: a fact cannot be read and is passed over",
 		obs.KeyTopic, record.Topic, obs.KeyPartition, record.Partition, obs.KeyOffset, record.Offset, obs.KeyError, err)
+}
+
+// warn logs the errors of fetches, which are gone on with.
+func (r *Restorer) warn(fetches kgo.Fetches) {
+	fetches.EachError(func(topic string, partition int32, err error) {
+		if errors.Is(err, context.DeadlineExceeded) {
+			return
+		}
+		r.Log.Warn("restore: fetch failed, it goes on", obs.KeyTopic, topic, obs.KeyPartition, partition, obs.KeyError, err)
+	})
 }

@@ -1,17 +1,25 @@
 // Package lane holds what waits in memory: the FIFO of one endpoint, and the round of
 // endpoints that are ready to send.
 //
-// A [Lane] keeps three classes of deliveries apart. Each is a FIFO of its own; a
-// take goes to live before retry before replay, but in every round of 21 takes each
-// class has its share, so that none starves:
+// A [Lane] keeps four classes of deliveries apart. Each is a FIFO of its own, and
+// all have their share of the takes, so that none starves:
 //
-//	class    share of a round in which all three wait
-//	live     16
-//	retry     4
-//	replay    1
+//	class    what it is                                  share
+//	live     from events                                    16
+//	replay   a dead letter that is re-fed                    4
+//	held     put off without an attempt, and back again      4
+//	retry    failed before                                   1
 //
-// A class that is empty gives its share to the others. A class that has used up its
-// share waits until the others have used theirs or are empty; then a new round starts.
+// The shares are those of a lane in which all four wait; a class that is empty gives
+// its share to the others. A delivery that comes into an empty class waits for as
+// many takes of the others as their shares are of its own: a retry for 16 of live.
+//
+// Shares are kept by tags on a virtual clock (self-clocked fair queueing). The head
+// of each class has a tag, when its share will have come round; the lowest goes
+// next, the class named first where they are equal, and the clock is at the last tag
+// that went. A class that was served is tagged anew from then. One that runs empty
+// because its head left out of turn, for it had waited too long, keeps its tag: who
+// comes back does not begin to wait again, however short each stay is.
 //
 // A [Ring] goes round the keys that are ready, one step each, so that an endpoint with
 // a million waiting deliveries gets the same turns as one with a single delivery.
@@ -22,40 +30,46 @@ package lane
 
 import "time"
 
-// Class is where a delivery comes from.
+// Class says what a delivery is to its lane.
 type Class uint8
 
-// The classes, the most urgent first.
+// The classes, in the order in which those of equal claim go.
 const (
 	Live   Class = iota // from events
-	Retry               // from a tier
 	Replay              // a dead letter that is re-fed
+	Held                // from a tier, never attempted: there was no room, or the endpoint was not to be tried
+	Retry               // from a tier, after a failed attempt
 )
 
 // classes is how many there are.
-const classes = 3
+const classes = 4
 
-// Weight is the class's share of a round, in takes.
+// whole is one take of a class that has all shares for itself, on the virtual clock.
+const whole = 16
+
+// Weight is the class's share: so many takes for one of Retry.
 func (c Class) Weight() int {
 	switch c {
 	case Live:
 		return 16
-	case Retry:
+	case Replay, Held:
 		return 4
-	case Replay:
+	case Retry:
 	}
 	return 1
 }
 
-// String is the class's name, as used in labels.
+// String is the class's name.
 func (c Class) String() string {
 	switch c {
 	case Live:
 		return "live"
-	case Retry:
-		return "retry"
 	case Replay:
 		return "replay"
+	case Held:
+		return "held"
+	case Retry:
+		return "retry"
 	}
 	return "unknown"
 }
@@ -63,36 +77,44 @@ func (c Class) String() string {
 // Lane is the FIFO of one endpoint. The zero value is empty and ready.
 type Lane[T any] struct {
 	queues [classes]queue[T]
-	taken  [classes]uint8 // of this round's share
+	tags   [classes]uint64 // zero: empty, and nothing is owed
+	clock  uint64
 	bytes  int
 }
 
 // Push adds an item at the end of its class. bytes is what it weighs against the lane's budget.
-// A class that does not exist counts as Replay: it may not jump the queue.
+// A class that does not exist counts as Retry: it may not jump the queue.
 func (l *Lane[T]) Push(class Class, item T, bytes int, now time.Time) {
-	l.queues[min(class, Replay)].push(entry[T]{item: item, bytes: bytes, at: now.UnixNano()})
+	class = min(class, Retry)
+	if l.tags[class] == 0 {
+		l.tag(class)
+	}
+	l.queues[class].push(entry[T]{item: item, bytes: bytes, at: now.UnixNano()})
 	l.bytes += bytes
 }
 
+// tag has a class wait for its share, from now on.
+func (l *Lane[T]) tag(class Class) { l.tags[class] = l.clock + whole/uint64(class.Weight()) }
+
 // Pop takes the next item; false when the lane is empty.
 func (l *Lane[T]) Pop() (item T, class Class, ok bool) {
-	class, fresh, ok := l.turn()
+	class, ok = l.turn()
 	if !ok {
 		return item, 0, false
 	}
-	if fresh {
-		l.taken = [classes]uint8{}
-	}
-	l.taken[class]++
+	l.clock = max(l.clock, l.tags[class])
 	e := l.queues[class].pop()
 	l.bytes -= e.bytes
+	if l.tag(class); l.queues[class].len() == 0 {
+		l.tags[class] = 0
+	}
 	return e.item, class, true
 }
 
-// PopOf takes the head of one class out of turn: it leaves the lane, and no share is
-// used up. False when none of the class waits.
+// PopOf takes the head of one class out of turn: it leaves the lane, and what the class
+// is owed stays. False when none of the class waits.
 func (l *Lane[T]) PopOf(class Class) (item T, ok bool) {
-	q := &l.queues[min(class, Replay)]
+	q := &l.queues[min(class, Retry)]
 	if q.len() == 0 {
 		return item, false
 	}
@@ -103,26 +125,21 @@ func (l *Lane[T]) PopOf(class Class) (item T, ok bool) {
 
 // Peek is what Pop would take.
 func (l *Lane[T]) Peek() (item T, class Class, ok bool) {
-	class, _, ok = l.turn()
+	class, ok = l.turn()
 	if !ok {
 		return item, 0, false
 	}
 	return l.queues[class].first().item, class, true
 }
 
-// turn says which class is next, and whether a new round starts with it.
-func (l *Lane[T]) turn() (class Class, fresh, ok bool) {
-	first := Class(classes)
+// turn says which class is next.
+func (l *Lane[T]) turn() (next Class, ok bool) {
 	for c := range Class(classes) {
-		if l.queues[c].len() == 0 {
-			continue
+		if l.queues[c].len() > 0 && (!ok || l.tags[c] < l.tags[next]) {
+			next, ok = c, true
 		}
-		if int(l.taken[c]) < c.Weight() {
-			return c, false, true
-		}
-		first = min(first, c)
 	}
-	return first, true, first != classes
+	return next, ok
 }
 
 // Len is how many items wait.
@@ -135,7 +152,7 @@ func (l *Lane[T]) Len() int {
 }
 
 // LenOf is how many items of a class wait.
-func (l *Lane[T]) LenOf(class Class) int { return l.queues[min(class, Replay)].len() }
+func (l *Lane[T]) LenOf(class Class) int { return l.queues[min(class, Retry)].len() }
 
 // Bytes is what all waiting items weigh.
 func (l *Lane[T]) Bytes() int { return l.bytes }
@@ -151,14 +168,14 @@ func (l *Lane[T]) OldestAge(now time.Time) time.Duration {
 
 // AgeOf is how long the head of a class has waited; zero when there is none, never negative.
 func (l *Lane[T]) AgeOf(class Class, now time.Time) time.Duration {
-	q := &l.queues[min(class, Replay)]
+	q := &l.queues[min(class, Retry)]
 	if q.len() == 0 {
 		return 0
 	}
 	return max(0, time.Duration(now.UnixNano()-q.first().at))
 }
 
-// Drain empties the lane: live, then retry, then replay, each in its order. Nil when it is empty.
+// Drain empties the lane: live, replay, held, retry, each in its order. Nil when it is empty.
 func (l *Lane[T]) Drain() []T {
 	n := l.Len()
 	if n == 0 {

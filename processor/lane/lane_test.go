@@ -36,34 +36,74 @@ func TestLane_OneClassIsAFIFO(t *testing.T) {
 func TestLane_LiveGoesFirstAndNobodyStarves(t *testing.T) {
 	t.Parallel()
 	var l lane.Lane[int]
-	for i := range 210 { // ten rounds, were all classes as long
-		l.Push(lane.Replay, i, 1, start)
-		l.Push(lane.Retry, i, 1, start)
-		l.Push(lane.Live, i, 1, start)
+	for i := range 250 { // ten rounds, were all classes as long
+		for class := lane.Live; class <= lane.Retry; class++ {
+			l.Push(class, i, 1, start)
+		}
 	}
 	counts := map[lane.Class]int{}
-	for range 210 {
+	for i := range 250 {
 		_, class, ok := l.Pop()
 		require.True(t, ok)
+		if i < 4 {
+			require.Equal(t, lane.Live, class)
+		}
 		counts[class]++
 	}
-	require.Equal(t, map[lane.Class]int{lane.Live: 160, lane.Retry: 40, lane.Replay: 10}, counts)
-	require.Equal(t, 50, l.LenOf(lane.Live))
+	require.Equal(t, map[lane.Class]int{lane.Live: 160, lane.Replay: 40, lane.Held: 40, lane.Retry: 10}, counts)
 
-	// Endless live traffic: a replay waits one round at most.
-	var m lane.Lane[int]
-	m.Push(lane.Replay, -1, 1, start)
-	pops := 0
-	for {
-		m.Push(lane.Live, pops, 1, start)
-		m.Push(lane.Live, pops, 1, start)
-		pops++
-		if _, class, _ := m.Pop(); class == lane.Replay {
-			break
+	// Endless traffic of the others: each waits one round at most.
+	for waits, most := range map[lane.Class]int{lane.Live: 1, lane.Replay: 5, lane.Held: 6, lane.Retry: 25} {
+		var m lane.Lane[int]
+		for class := lane.Live; class <= lane.Retry; class++ {
+			for i := range 30 {
+				if class != waits {
+					m.Push(class, i, 1, start)
+				}
+			}
 		}
-		require.Less(t, pops, 21)
+		m.Push(waits, -1, 1, start)
+		for pops := 1; ; pops++ {
+			if _, class, _ := m.Pop(); class == waits {
+				break
+			}
+			require.Less(t, pops, most, waits.String())
+		}
 	}
-	require.Equal(t, 17, pops)
+}
+
+// A class whose deliveries never stay until their turn, because they leave for having waited too long and come back,
+// has its share all the same, and no more than that.
+func TestLane_WhoLeavesOutOfTurnKeepsItsClaim(t *testing.T) {
+	t.Parallel()
+	for _, stay := range []int{1, 3, 10, 15} {
+		for _, away := range []int{1, 7, 40} {
+			var l lane.Lane[int]
+			takes, served := 0, 0
+			take := func() {
+				l.Push(lane.Live, 0, 1, start)
+				takes++
+				if _, class, _ := l.Pop(); class == lane.Retry {
+					served++
+				}
+			}
+			l.Push(lane.Live, 0, 1, start)
+			const visits = 1000
+			for range visits {
+				l.Push(lane.Retry, 1, 1, start)
+				for range stay {
+					take()
+				}
+				l.PopOf(lane.Retry)
+				for range away {
+					take()
+				}
+			}
+			require.LessOrEqual(t, served, takes/17+1, "stay %d, away %d", stay, away)
+			// Its turn, when it has come, waits for the next visit, and the one after that waits anew.
+			require.GreaterOrEqual(t, served, takes/(17+2*(stay+away)), "stay %d, away %d", stay, away)
+		}
+	}
 }
 
 func TestLane_AnEmptyClassLeavesItsShareToTheOthers(t *testing.T) {
@@ -81,7 +121,7 @@ func TestLane_AnEmptyClassLeavesItsShareToTheOthers(t *testing.T) {
 	require.Equal(t, lane.Live, class, "live does not wait for rounds that replay had to itself")
 }
 
-// The lane against three plain slices: whatever is pushed and popped, each class keeps its order,
+// The lane against plain slices, one for each class: whatever is pushed and popped, each class keeps its order,
 // sizes and ages are those of what waits, and Peek tells the truth.
 func TestLane_AgreesWithSlices(t *testing.T) {
 	t.Parallel()
@@ -101,7 +141,7 @@ func TestLane_AgreesWithSlices(t *testing.T) {
 				growing = !growing
 			}
 			if rnd.IntN(10) < map[bool]int{true: 7, false: 3}[growing] {
-				class := lane.Class(rnd.IntN(3))
+				class := lane.Class(rnd.IntN(4))
 				e := entry{id: id, bytes: rnd.IntN(5000), at: now}
 				id++
 				l.Push(class, e.id, e.bytes, now)
@@ -116,7 +156,7 @@ func TestLane_AgreesWithSlices(t *testing.T) {
 					require.Equal(t, model[class][0].id, got)
 					model[class] = model[class][1:]
 				} else {
-					require.Empty(t, len(model[0])+len(model[1])+len(model[2]))
+					require.Empty(t, len(model[0])+len(model[1])+len(model[2])+len(model[3]))
 				}
 			}
 			if step%37 != 0 {
@@ -145,7 +185,7 @@ func TestLane_AgreesWithSlices(t *testing.T) {
 			}
 		}
 		var want []int
-		for class := lane.Live; class <= lane.Replay; class++ {
+		for class := lane.Live; class <= lane.Retry; class++ {
 			for _, e := range model[class] {
 				want = append(want, e.id)
 			}
@@ -168,11 +208,11 @@ func TestLane_AnUnknownClassCannotJumpTheQueue(t *testing.T) {
 	t.Parallel()
 	var l lane.Lane[string]
 	l.Push(lane.Class(200), "foreign", 1, start)
-	require.Equal(t, 1, l.LenOf(lane.Replay))
+	require.Equal(t, 1, l.LenOf(lane.Retry))
 	require.Equal(t, "unknown", lane.Class(200).String())
 	_, class, ok := l.Pop()
 	require.True(t, ok)
-	require.Equal(t, lane.Replay, class)
+	require.Equal(t, lane.Retry, class)
 }
 
 // A flood must not hold its memory after it has passed: there may be 100,000 lanes.
@@ -185,11 +225,11 @@ func TestLane_GivesMemoryBackAfterAFlood(t *testing.T) {
 	for l.Len() > 3 {
 		l.Pop()
 	}
-	require.LessOrEqual(t, lane.Held(&l), 64, "entries held for 3 items")
+	require.LessOrEqual(t, lane.Entries(&l), 64, "entries held for 3 items")
 	for l.Len() > 0 {
 		l.Pop()
 	}
-	require.LessOrEqual(t, lane.Held(&l), 16, "entries held by an empty lane")
+	require.LessOrEqual(t, lane.Entries(&l), 16, "entries held by an empty lane")
 }
 
 func TestLane_SteadyTrafficDoesNotAllocate(t *testing.T) {

@@ -29,7 +29,10 @@ func TestLane_PopOfTakesTheHeadOfOneClass(t *testing.T) {
 	next, class, _ := l.Pop()
 	require.Equal(t, "live", next)
 	require.Equal(t, lane.Live, class)
+	it, _ = l.PopOf(lane.Replay)
+	require.Equal(t, "replay 2", it)
+	l.Push(lane.Retry, "retry", 1, now)
 	it, _ = l.PopOf(200)
-	require.Equal(t, "replay 2", it, "what is no class counts as replay")
+	require.Equal(t, "retry", it, "what is no class counts as a retry")
 	require.Zero(t, l.Bytes())
 }

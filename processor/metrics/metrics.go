@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/barnabas-webhooks/barnabas/processor/claim"
 	"github.com/barnabas-webhooks/barnabas/retry"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
@@ -33,6 +34,8 @@ type Metrics struct {
 	SettleSeconds   prometheus.Histogram
 	SettleFailures  prometheus.Counter
 	Progress        prometheus.Gauge // Unix time of the last settled beat
+	RestoreSeconds  prometheus.Histogram
+	RestoreRecords  prometheus.Counter
 }
 
 // Unkeyed is the verdict label of events without an idempotency key; the others
@@ -70,6 +73,7 @@ const (
 type Gauges struct {
 	InFlight    func() float64
 	MemoryBytes func() float64
+	Claims      func() claim.Stats
 }
 
 // New registers the metrics. consumed are the topics that units read: the closed set of the label topic.
@@ -116,12 +120,46 @@ func New(reg prometheus.Registerer, g Gauges, consumed ...string) *Metrics {
 		SettleFailures: prometheus.NewCounter(prometheus.CounterOpts{
 			Namespace: "barnabas", Name: "settle_failures_total", Help: "Settling transactions that were aborted and tried again.",
 		}),
-		Progress: gauge("last_settled_timestamp_seconds", "Unix time of the last beat that was settled."),
+		Progress:       gauge("last_settled_timestamp_seconds", "Unix time of the last beat that was settled."),
+		RestoreSeconds: histogram("restore_seconds", "From the assignment of a unit until its claims and breakers were read.", 0.01, 16),
+		RestoreRecords: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "barnabas", Name: "restored_records_total", Help: "Claims and breaker transitions read when units were assigned.",
+		}),
 	}
+	claims(reg, g.Claims)
 	m.atZero(consumed)
 	reg.MustRegister(m.Events, m.Attempts, m.AttemptSeconds, m.EndToEndSeconds, m.LateSeconds, m.Decisions, m.Holds, m.DeadLetters,
-		m.Rerouted, m.RetryAfterCut, m.LogGapRecords, m.BreakersOpen, m.BreakerChanges, m.InFlight, m.MemoryBytes, m.Units, m.SettleSeconds, m.SettleFailures, m.Progress)
+		m.Rerouted, m.RetryAfterCut, m.LogGapRecords, m.BreakersOpen, m.BreakerChanges, m.InFlight, m.MemoryBytes, m.Units, m.SettleSeconds,
+		m.SettleFailures, m.Progress, m.RestoreSeconds, m.RestoreRecords)
 	return m
+}
+
+// claims registers what is known of the arbiters' memory.
+func claims(reg prometheus.Registerer, stats func() claim.Stats) {
+	of := func(read func(claim.Stats) int64) func() float64 {
+		return func() float64 { return float64(read(stats())) }
+	}
+	gauge := func(name, help string, read func(claim.Stats) int64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "barnabas", Name: name, Help: help}, of(read))
+	}
+	lookups := func(result string, read func(claim.Stats) int64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{
+			Namespace: "barnabas", Name: "claims_cache_lookups_total", ConstLabels: prometheus.Labels{"result": result},
+			Help: "Blocks of the claims on disk that were looked for in memory. A miss is a read of the disk.",
+		}, of(read))
+	}
+	reg.MustRegister(
+		gauge("claims_held", "Idempotency keys remembered, about, of units owned now and earlier.", func(s claim.Stats) int64 { return s.Held }),
+		gauge("claims_disk_bytes", "Bytes of the claims on disk. 0: they are kept in memory.", func(s claim.Stats) int64 { return s.DiskBytes }),
+		lookups("hit", func(s claim.Stats) int64 { return s.CacheHits }),
+		lookups("miss", func(s claim.Stats) int64 { return s.CacheMisses }),
+	)
+}
+
+// Restored notes a unit that was restored.
+func (m *Metrics) Restored(took time.Duration, records int) {
+	m.RestoreSeconds.Observe(took.Seconds())
+	m.RestoreRecords.Add(float64(records))
 }
 
 // DeadReasons is the closed set of dead-letter reasons: the classes an attempt can end with, and the others.

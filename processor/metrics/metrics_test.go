@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/barnabas-webhooks/barnabas/processor/claim"
 	"github.com/barnabas-webhooks/barnabas/processor/metrics"
 	"github.com/barnabas-webhooks/barnabas/retry"
 	"github.com/barnabas-webhooks/barnabas/schemas"
@@ -34,7 +35,7 @@ func series(t *testing.T, reg *prometheus.Registry) map[string]map[string]float6
 
 func newMetrics() (*metrics.Metrics, *prometheus.Registry) {
 	reg := prometheus.NewRegistry()
-	return metrics.New(reg, metrics.Gauges{InFlight: func() float64 { return 7 }, MemoryBytes: func() float64 { return 9 }}), reg
+	return metrics.New(reg, metrics.Gauges{InFlight: func() float64 { return 7 }, MemoryBytes: func() float64 { return 9 }, Claims: new(claim.Memory).Stats}), reg
 }
 
 func strs[S ~string](values ...S) []string {

@@ -150,7 +150,7 @@ func TestUnit_EndsWhileRestoring(t *testing.T) {
 				require.Positive(t, r.Memory.Used())
 				end(r.unit)
 				<-r.unit.Done()
-				r.unit.Restore(unit.Restored{Arbiter: claim.NewArbiter(time.Hour)})
+				r.unit.Restore(unit.Restored{Arbiter: claim.NewArbiter(time.Hour, claim.NewMemory())})
 				r.idle()
 				select {
 				case <-r.unit.Started():
@@ -177,7 +177,7 @@ func TestUnit_ReadsNothingBeforeItIsRestored(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Empty(t, r.sender.seen())
 		require.Empty(t, r.journal.claims)
-		r.unit.Restore(unit.Restored{Arbiter: claim.NewArbiter(24 * time.Hour)})
+		r.unit.Restore(unit.Restored{Arbiter: claim.NewArbiter(24*time.Hour, claim.NewMemory())})
 		<-r.unit.Started()
 		time.Sleep(time.Second)
 		r.idle()

@@ -34,11 +34,11 @@ type endpointLane struct {
 	resetAt time.Time
 
 	// pace is a moving average of the time between completions; backlog counts
-	// what was spilled and has not come back. Together they say when it is worth
-	// coming back.
+	// what was spilled and has not come back, by the class it will have then.
+	// Together they say when it is worth coming back.
 	pace    time.Duration
 	lastEnd time.Time
-	backlog int
+	backlog [lane.Retry + 1]int
 
 	arrived time.Time // when a delivery last joined
 	flooded time.Time // when the lane was last full
@@ -65,6 +65,7 @@ func (u *Unit) laneOf(id string) *endpointLane {
 		u.Metrics.BreakersOpen.Inc()
 	}
 	u.lanes[id] = l
+	u.mostLanes = max(u.mostLanes, len(u.lanes))
 	return l
 }
 
@@ -132,14 +133,14 @@ func (u *Unit) join(it *item, now time.Time) {
 	if !ok {
 		return
 	}
-	if isSpill(d.History.LastClass) && l.backlog > 0 {
-		l.backlog--
+	if isSpill(d.History.LastClass) && l.backlog[it.class] > 0 {
+		l.backlog[it.class]--
 	}
 	if state, until := l.breaker.Peek(now); state == breaker.Open && until.After(now) {
 		u.holdFor(it, until, metrics.HoldBreaker, now)
 		return
 	}
-	if l.queue.Len() >= u.LaneEntries || int64(l.queue.Bytes()) >= u.LaneBytes {
+	if u.crowded(l, it.class) {
 		u.spill(l, it, l.queue.Len(), metrics.HoldLaneFull, now)
 		return
 	}
@@ -149,6 +150,14 @@ func (u *Unit) join(it *item, now time.Time) {
 	u.lineUp(l)
 	u.alarms.set(l, now.Add(u.LaneAge))
 	u.press(it.stream, l, now)
+}
+
+// crowded says that a lane has no room for one more of a class. There is always
+// room for one: a lane that is flooded by one class must not keep the others from
+// ever having their turn.
+func (u *Unit) crowded(l *endpointLane, class lane.Class) bool {
+	full := l.queue.Len() >= u.LaneEntries || int64(l.queue.Bytes()) >= u.LaneBytes
+	return full && l.queue.LenOf(class) > 0
 }
 
 // admissible finds the lane of a delivery whose endpoint exists and is on, and

@@ -31,7 +31,7 @@ func gaps(t *testing.T, at settle.Commit) (*rig, *bytes.Buffer) {
 
 func (r *rig) startWithLog(log unit.Log) {
 	r.t.Helper()
-	r.startWith(unit.Restored{Arbiter: claim.NewArbiter(24 * time.Hour), Logs: map[string]unit.Log{r.Catalogue.Events(): log}})
+	r.startWith(unit.Restored{Arbiter: claim.NewArbiter(24*time.Hour, claim.NewMemory()), Logs: map[string]unit.Log{r.Catalogue.Events(): log}})
 }
 
 // doneAbove is the metadata of a commit above which some offsets are done.

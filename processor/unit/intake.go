@@ -8,7 +8,6 @@ import (
 
 	"github.com/barnabas-webhooks/barnabas/dlq"
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
-	"github.com/barnabas-webhooks/barnabas/processor/claim"
 	"github.com/barnabas-webhooks/barnabas/processor/lane"
 	"github.com/barnabas-webhooks/barnabas/processor/metrics"
 	"github.com/barnabas-webhooks/barnabas/retry"
@@ -70,7 +69,7 @@ func (u *Unit) readOn(now time.Time) {
 // presses on the stream.
 func (u *Unit) read(s *stream, now time.Time) {
 	n := 0
-	for ; n < len(s.unread) && s.pressed == nil; n++ {
+	for ; n < len(s.unread) && s.pressed == nil && u.phase == running; n++ {
 		r := s.unread[n]
 		if r == s.anew && !s.startOver() || s.tracker.Full() || !s.tracker.Fits(r.Offset) {
 			break
@@ -128,20 +127,7 @@ func (u *Unit) takeEvent(it *item, r *kgo.Record, now time.Time) {
 		u.join(it, now)
 		return
 	}
-	c := u.arbiter.Judge(claim.Question{
-		EndpointID: d.EndpointID, Key: d.IdempotencyKey, DeliveryID: d.ID,
-		ContentHash: schemas.ContentHash(&event), Offset: r.Offset, At: r.Timestamp,
-	})
-	u.Metrics.Events.WithLabelValues(string(c.Verdict)).Inc()
-	it.claiming = true
-	u.Journal.AppendClaim(u.owner.Unit, &c, func() {
-		u.inbox.put(func() { it.claiming = false })
-	})
-	if c.Verdict != schemas.VerdictFirst {
-		u.refuse(it, &c, now)
-		return
-	}
-	u.join(it, now)
+	u.judge(it, r, &event, now)
 }
 
 // takeWaiting reads a delivery of a tier and keeps it until it is due.
@@ -157,7 +143,7 @@ func (u *Unit) takeWaiting(it *item, r *kgo.Record, now time.Time) {
 	if latest := r.Timestamp.Add(max(u.Policy.MaxRetryAfter, u.Policy.Lifetime)); d.DueAt.After(latest) {
 		d.DueAt = latest
 	}
-	it.delivery, it.class = &d, lane.Retry
+	it.delivery, it.class = &d, classOf(&d)
 	if !d.DueAt.After(now) {
 		u.Metrics.LateSeconds.Observe(now.Sub(d.DueAt).Seconds())
 		u.join(it, now)
@@ -179,6 +165,18 @@ func (u *Unit) overflow(s *stream, now time.Time) {
 	for _, late := range s.waiting.latest() {
 		u.postpone(late, retry.Decision{Kind: retry.Hold, Due: late.delivery.DueAt, Reason: metrics.HoldOverflow}, now)
 	}
+}
+
+// classOf is what a delivery is that comes from a tier: a retry if an attempt of this
+// run has failed, else what was only held, be it of a replay or not.
+func classOf(d *schemas.Delivery) lane.Class {
+	switch {
+	case d.Attempts > 0:
+		return lane.Retry
+	case d.Replays > 0:
+		return lane.Replay
+	}
+	return lane.Held
 }
 
 // takeReplayed reads a dead letter that an operator re-fed.

@@ -29,10 +29,20 @@ type Endpoints interface {
 // Journal appends facts to the compacted topics, outside any transaction.
 // Neither call blocks; partition is the unit's number.
 type Journal interface {
-	// AppendClaim calls done once, from any goroutine, when the claim is durable;
-	// it goes on trying until then, or until the process ends.
-	AppendClaim(partition int32, c *schemas.Claim, done func())
+	// AppendClaim calls done once, from any goroutine, when the claim is durable, with where
+	// it lies; it goes on trying until then, or until the process ends.
+	AppendClaim(partition int32, c *schemas.Claim, done func(offset int64))
 	AppendBreaker(partition int32, t *schemas.BreakerTransition)
+}
+
+// Claims reads what others have written to the unit's partition of the claims, and ends a unit whose own
+// cannot be read. Neither call blocks.
+type Claims interface {
+	// ReadGap reads the offsets from ... to-1, or the first of them, and calls done from any goroutine. It goes on
+	// trying until then, or until the unit is gone.
+	ReadGap(owner settle.Owner, from, to int64, done func(claims []schemas.Claim, upTo int64))
+	// Failed says that a unit has ended because of an error of its store.
+	Failed(owner settle.Owner, err error)
 }
 
 // Settler is asked to settle.
@@ -62,6 +72,7 @@ type Shared struct {
 	// since it was seen. It must not block.
 	Disable  func(seen *endpoint.Endpoint, reason string)
 	Journal  Journal
+	Claims   Claims
 	Settler  Settler
 	Intake   Intake
 	Lease    Lease

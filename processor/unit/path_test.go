@@ -353,12 +353,12 @@ func TestUnit_GoesOnFromWhatWasRestored(t *testing.T) {
 		r := newRig(t)
 		r.endpoint("ep")
 		r.endpoint("down")
-		arbiter := claim.NewArbiter(24 * time.Hour)
+		arbiter := claim.NewArbiter(24*time.Hour, claim.NewMemory())
 		first := schemas.Event{EventType: "test.event", Payload: []byte(`{}`)}
-		arbiter.Restore(&schemas.Claim{
+		require.NoError(t, arbiter.Restore(&schemas.Claim{
 			EndpointID: "ep", Key: "k", DeliveryID: "dlv_first", PayloadHash: schemas.ContentHash(&first)[:16],
 			ClaimedOffset: 0, ClaimedAt: time.Now(), Verdict: schemas.VerdictFirst,
-		})
+		}))
 		r.log.base[r.Catalogue.Events()] = 10
 		r.startWith(unit.Restored{Arbiter: arbiter, Breakers: map[string]*schemas.BreakerTransition{
 			"down": {EndpointID: "down", State: "open", Trips: 3, OpenUntil: time.Now().Add(time.Hour)},

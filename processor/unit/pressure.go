@@ -87,11 +87,13 @@ func (u *Unit) halfTime(l *endpointLane) time.Duration {
 
 // spill sends a delivery round through a tier, to come back when the lane will
 // have worked off what is in front of it: what is in flight, what was spilled
-// before, and so many that are queued. A lane that spills for age may be all but empty, and where it is for want of
-// slots its pace says nothing: so each time that a delivery is held, it stays away for a little longer.
+// before and comes back in the same class, and so many that are queued. A lane that spills for age may be all but
+// empty, and where it is for want of slots its pace says nothing: so each time that a delivery is held, it stays away
+// for a little longer.
 func (u *Unit) spill(l *endpointLane, it *item, queued int, reason string, now time.Time) {
-	l.backlog++
-	ahead := queued + l.inFlight + l.backlog
+	class := classOf(it.delivery)
+	l.backlog[class]++
+	ahead := queued + l.inFlight + l.backlog[class]
 	again := min(time.Duration(it.delivery.Holds)*u.LaneAge, longestAgain)
 	u.hold(it, now, max(time.Second, time.Duration(ahead)*u.interval(l), again), reason, now)
 }
@@ -113,18 +115,32 @@ func isSpill(reason string) bool {
 	return reason == metrics.HoldLaneFull || reason == metrics.HoldLaneAge
 }
 
+// patience is how long the head of a class may wait in a lane. What is not live and is next stays while a request is
+// under way that may hang for longer than LaneAge: it would come back to find the next one under way, and the next.
+func (u *Unit) patience(l *endpointLane, class lane.Class) time.Duration {
+	if class != lane.Live && l.inFlight > 0 {
+		if _, next, _ := l.queue.Peek(); next == class {
+			return hanging * u.LaneAge
+		}
+	}
+	return u.LaneAge
+}
+
+// hanging is how many times LaneAge a request may take: 30 s of 5.
+const hanging = 6
+
 // spillAged sends away what has waited too long at the head of a lane, so that
 // no record stays unsettled behind a slow endpoint.
 func (u *Unit) spillAged(l *endpointLane, now time.Time) {
 	u.relieve(l, now)
-	for _, class := range []lane.Class{lane.Live, lane.Retry, lane.Replay} {
-		for l.queue.AgeOf(class, now) >= u.LaneAge {
+	for class := lane.Live; class <= lane.Retry; class++ {
+		for l.queue.AgeOf(class, now) >= u.patience(l, class) {
 			it, _ := l.queue.PopOf(class)
 			u.spill(l, it, 0, metrics.HoldLaneAge, now) // it was at the head
 		}
 	}
 	if l.queue.Len() > 0 {
-		u.alarms.set(l, now.Add(u.LaneAge-l.queue.OldestAge(now)))
+		u.alarms.set(l, now.Add(max(u.LaneAge-l.queue.OldestAge(now), lookEvery)))
 	}
 	if l.presses != nil {
 		u.alarms.set(l, now.Add(lookEvery))

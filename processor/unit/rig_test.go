@@ -39,6 +39,7 @@ type rig struct {
 	sender    *sender
 	endpoints *endpoints
 	journal   *journal
+	claims    *claims
 	settler   *settler
 	log       *memlog
 	lease     membership
@@ -54,13 +55,13 @@ func newRig(t *testing.T, options ...func(*rig)) *rig {
 	r := &rig{t: t, disabled: make(chan *endpoint.Endpoint, 1000), registry: prometheus.NewRegistry()}
 	r.sender = &sender{at: map[string]int{}, script: func(deliver.Request) (deliver.Result, time.Duration) { return status(204), 0 }}
 	r.endpoints = &endpoints{byID: map[string]*endpoint.Endpoint{}, deleted: map[string]bool{}}
-	r.journal = &journal{}
+	r.journal, r.claims = &journal{}, &claims{}
 	r.settler = &settler{rig: r, beat: 100 * time.Millisecond, commits: map[string]settle.Commit{}}
 	r.log = &memlog{rig: r, records: map[string][]*kgo.Record{}, next: map[string]int{}, paused: map[string]bool{}, base: map[string]int64{}}
 	r.Shared = &unit.Shared{
 		Config: unit.DefaultConfig(), Catalogue: catalogue, Policy: retry.DefaultPolicy(), Breaker: breaker.DefaultConfig(),
 		Sender: r.sender, Endpoints: r.endpoints, Disable: func(seen *endpoint.Endpoint, _ string) { r.disabled <- seen },
-		Journal: r.journal, Settler: r.settler, Intake: r.log, Lease: &r.lease,
+		Journal: r.journal, Claims: r.claims, Settler: r.settler, Intake: r.log, Lease: &r.lease,
 		InFlight: caps.NewInFlight(64), Memory: caps.NewMemory(64 << 20), Rand: func() float64 { return 0.5 },
 		Log: slog.New(slog.DiscardHandler),
 	}
@@ -68,7 +69,7 @@ func newRig(t *testing.T, options ...func(*rig)) *rig {
 		o(r)
 	}
 	r.Metrics = metrics.New(r.registry, metrics.Gauges{
-		InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 },
+		InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 }, Claims: new(claim.Memory).Stats,
 	}, r.Catalogue.Consumed()...)
 	return r
 }
@@ -76,7 +77,7 @@ func newRig(t *testing.T, options ...func(*rig)) *rig {
 // start runs the unit from where the log's commits say.
 func (r *rig) start() *rig {
 	r.t.Helper()
-	r.startWith(unit.Restored{Arbiter: claim.NewArbiter(24 * time.Hour), Breakers: map[string]*schemas.BreakerTransition{}})
+	r.startWith(unit.Restored{Arbiter: claim.NewArbiter(24*time.Hour, claim.NewMemory()), Breakers: map[string]*schemas.BreakerTransition{}})
 	return r
 }
 
@@ -140,7 +141,7 @@ func (r *rig) end() {
 func (r *rig) closedLabels() {
 	r.t.Helper()
 	fresh := prometheus.NewRegistry()
-	metrics.New(fresh, metrics.Gauges{InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 }},
+	metrics.New(fresh, metrics.Gauges{InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 }, Claims: new(claim.Memory).Stats},
 		r.Catalogue.Consumed()...)
 	count := func(reg *prometheus.Registry) map[string]int {
 		families, err := reg.Gather()
@@ -381,26 +382,37 @@ func (e *endpoints) Deleted(id string) bool {
 type journal struct {
 	mu       sync.Mutex // guards what follows
 	hold     bool
+	next     int64 // offset of the next claim
 	held     []func()
 	claims   []schemas.Claim
 	breakers []schemas.BreakerTransition
 }
 
-func (j *journal) AppendClaim(_ int32, c *schemas.Claim, done func()) {
+func (j *journal) AppendClaim(_ int32, c *schemas.Claim, done func(int64)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.claims = append(j.claims, *c)
+	at := j.next
+	j.next++
+	durable := func() { done(at) }
 	if j.hold {
-		j.held = append(j.held, done)
+		j.held = append(j.held, durable)
 		return
 	}
-	go done()
+	go durable()
 }
 
 func (j *journal) AppendBreaker(_ int32, b *schemas.BreakerTransition) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.breakers = append(j.breakers, *b)
+}
+
+// skip leaves offsets to somebody else.
+func (j *journal) skip(n int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.next += n
 }
 
 func (j *journal) release() {

@@ -105,4 +105,7 @@ func (u *Unit) settled(err error) {
 		one.it.stream.tracker.Done(one.it.offset)
 		u.release(one.it.cost)
 	}
+	if err := u.arbiter.Settled(u.streams[u.Catalogue.Events()].tracker.Position()); err != nil {
+		u.fail(err)
+	}
 }

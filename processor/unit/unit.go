@@ -61,6 +61,7 @@ type Unit struct {
 	ready    [2]lane.Ring[*endpointLane] // by pace
 	alarms   alarms
 	arbiter  *claim.Arbiter
+	filling  bool                                  // a gap in the log of claims is being read
 	facts    map[string]*schemas.BreakerTransition // restored and not yet asked for
 	restored *Restored
 	begun    int   // streams whose position is known
@@ -73,6 +74,9 @@ type Unit struct {
 	deadline time.Time
 	settling settling
 	open     int // breakers that are not closed
+
+	sweptAt   time.Time // when the lanes were last looked through for idle ones
+	mostLanes int       // that the map of lanes has held since it was made
 
 	lookedAt      time.Time // when the lanes were last looked through for neighbours
 	hasNeighbours bool      // what was found
@@ -116,10 +120,13 @@ func (u *Unit) Begin(topic string, at Position) {
 
 // Restore hands over what was read from the compacted topics.
 func (u *Unit) Restore(r Restored) {
-	u.inbox.put(func() {
+	taken := u.inbox.put(func() {
 		u.restored = &r
 		u.start()
 	})
+	if !taken {
+		_ = r.Arbiter.Close() // the next owner reads on from where it stood
+	}
 }
 
 // Take hands over records that were fetched, in log order, and charged to the memory budget with Cost.
@@ -198,9 +205,13 @@ func (u *Unit) Run() {
 		case running:
 			u.wake(now)
 			u.readOn(now)
+			if u.phase == ended { // its claims cannot be read
+				continue
+			}
 			u.dispatch(now)
 			u.makeRoom(now)
 			u.regulate(now)
+			u.sweep(now)
 			u.want()
 		case draining:
 			u.want()
@@ -259,6 +270,14 @@ func (u *Unit) end() {
 	for _, f := range u.inbox.close() {
 		f() // in this phase: records are released, questions are answered with nothing
 	}
+	if u.restored != nil {
+		u.arbiter = u.restored.Arbiter
+	}
+	if u.arbiter != nil {
+		if err := u.arbiter.Close(); err != nil && !errors.Is(err, claim.ErrClosed) {
+			u.Log.Warn("claims: the position is not saved, more of them is read by the next owner", obs.KeyUnit, u.owner.Unit, obs.KeyError, err)
+		}
+	}
 	u.releaseGranted()
 	u.Memory.Release(u.held)
 	u.Metrics.BreakersOpen.Sub(float64(u.open))
@@ -282,6 +301,9 @@ func (u *Unit) untilNext(now time.Time) time.Duration {
 			earlier(s.next(now))
 		}
 		earlier(u.alarms.next())
+		if len(u.lanes) > 0 {
+			earlier(u.sweptAt.Add(sweepEvery))
+		}
 	case restoring, ended:
 	}
 	return max(next.Sub(now), 0)

@@ -110,6 +110,8 @@ func (h *alarmHeap) Pop() any {
 	last := len(*h) - 1
 	a := (*h)[last]
 	(*h)[last] = alarm{}
-	*h = (*h)[:last]
+	if *h = (*h)[:last]; last == 0 {
+		*h = nil // a burst of endpoints has passed: slices do not shrink by themselves
+	}
 	return a
 }

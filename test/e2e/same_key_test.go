@@ -105,7 +105,7 @@ func TestSameKey_ManyAtOnceOverTwoNodesWhileWorkersDie(t *testing.T) {
 		require.Contains(t, delivered, owner, "the API named it as the owner")
 	}
 	require.ElementsMatch(t, slices.Collect(maps.Keys(delivered)), slices.Collect(maps.Keys(r.Delivered())), "what receivers saw")
-	require.LessOrEqual(t, r.Stats().Repeats, kills, "a repeated POST at most for what a killed worker had in flight")
+	require.LessOrEqual(t, r.Stats().Repeats, kills*raced, "repeated POSTs at most for what killed workers had in flight: one of each endpoint")
 }
 
 // answer is one of POST /v1/deliveries.

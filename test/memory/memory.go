@@ -124,7 +124,7 @@ func (m *run) setUp(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, api.Kill()) }()
-	if err := m.site.awaitReady(starting, api); err != nil {
+	if err := api.AwaitReady(starting, m.site.metrics); err != nil {
 		return err
 	}
 	if err := m.site.saveEndpoints(starting, m.receivers); err != nil {
@@ -222,7 +222,7 @@ func (m *run) watch(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-m.worker.Done:
-			return fmt.Errorf("the process %w with exit code %d, see %s", errEnded, m.worker.Code, m.worker.Log)
+			return fmt.Errorf("the process %w with exit code %d, see %s", process.ErrEnded, m.worker.Code, m.worker.Log)
 		case <-tick.C:
 		}
 		s, err := m.sample(ctx, last)

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -30,7 +29,6 @@ type site struct {
 	catalogue topics.Catalogue
 	api       string // address
 	metrics   string // address
-	http      *http.Client
 	dead      []string
 	near      []string // healthy, in the dead ones' partitions
 	apart     []string // healthy, in partitions of their own
@@ -41,8 +39,7 @@ func newSite(dir, broker string, o *Options) (*site, error) {
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // never fails: crypto/rand
 	s := &site{
-		http: &http.Client{Timeout: 5 * time.Second},
-		dir:  dir, config: filepath.Join(dir, "barnabas.yaml"), token: rand.Text(), group: "memory",
+		dir: dir, config: filepath.Join(dir, "barnabas.yaml"), token: rand.Text(), group: "memory",
 		catalogue: topics.Catalogue{Prefix: "memory.", Partitions: o.Partitions, Tiers: topics.DefaultCatalogue().Tiers},
 	}
 	taken := map[int]bool{}
@@ -91,41 +88,6 @@ func (s *site) start(binary, name, roles string, set []string) (*process.Process
 		args = append(args, "--set", one)
 	}
 	return process.Start(name, binary, filepath.Join(s.dir, name+".log"), args...)
-}
-
-// errEnded is a process that ended by itself.
-var errEnded = errors.New("ended by itself")
-
-// awaitReady waits until the process says that it is ready.
-func (s *site) awaitReady(ctx context.Context, p *process.Process) error {
-	for {
-		if resp, err := s.get(ctx, "/readyz"); err == nil {
-			_ = resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return nil
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready, see %s: %w", p.Name, p.Log, ctx.Err())
-		case <-p.Done:
-			return fmt.Errorf("%s %w with exit code %d, see %s", p.Name, errEnded, p.Code, p.Log)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// get asks the process's operators' listener.
-func (s *site) get(ctx context.Context, path string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.metrics+path, http.NoBody)
-	if err != nil {
-		return nil, fmt.Errorf("ask for %s: %w", path, err)
-	}
-	resp, err := s.http.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("ask for %s: %w", path, err)
-	}
-	return resp, nil
 }
 
 // saveEndpoints makes all endpoints known through the API.

@@ -1,21 +1,18 @@
 package memory
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/barnabas-webhooks/barnabas/test/process"
 	"github.com/barnabas-webhooks/barnabas/topics"
 )
 
@@ -54,15 +51,15 @@ const mib = 1 << 20
 func (m *run) sample(ctx context.Context, last Sample) (Sample, error) {
 	s := last
 	s.Seconds = time.Since(m.started).Seconds()
-	status, err := readStatus(m.worker.PID)
+	usage, err := process.ReadUsage(m.worker.PID)
 	if err != nil {
 		return s, err
 	}
-	s.RSS, s.Peak = status["VmRSS"]/1024, max(last.Peak, status["VmHWM"]/1024)
+	s.RSS, s.Peak, s.CPU = float64(usage.RSS)/mib, max(last.Peak, float64(usage.Peak)/mib), usage.CPU.Seconds()
 	if files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", m.worker.PID)); err == nil {
 		s.Descriptors = len(files)
 	}
-	if values, err := m.scrape(ctx); err == nil {
+	if values, err := process.Scrape(ctx, m.site.metrics); err == nil {
 		s.Held, s.Heap = values["barnabas_held_bytes"]/mib, values["go_memstats_heap_inuse_bytes"]/mib
 		s.InFlight, s.Goroutines = int(values["barnabas_in_flight"]), int(values["go_goroutines"])
 		s.Attempts, s.Settled = int64(values["barnabas_attempts_total"]), int64(values["barnabas_decisions_total"])
@@ -72,7 +69,7 @@ func (m *run) sample(ctx context.Context, last Sample) (Sample, error) {
 				s.Holds[strings.TrimSuffix(reason, `"}`)] = int64(n)
 			}
 		}
-		s.Breakers, s.CPU = int(values["barnabas_breakers_open"]), values["process_cpu_seconds_total"]
+		s.Breakers = int(values["barnabas_breakers_open"])
 	}
 	lags, err := m.lags(ctx)
 	if err != nil {
@@ -100,76 +97,16 @@ func (m *run) lags(ctx context.Context) ([]topics.PartitionLag, error) {
 	return topics.Lag(limited, m.admin, m.site.group, m.site.catalogue)
 }
 
-// errNoProc is a system that does not say what a process needs.
-var errNoProc = errors.New("the process's memory cannot be read (this needs Linux)")
-
-// readStatus reads the numbers of /proc/PID/status, in KiB.
-func readStatus(pid int) (map[string]float64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNoProc, err)
-	}
-	values := map[string]float64{}
-	for line := range strings.Lines(string(text)) {
-		name, rest, _ := strings.Cut(line, ":")
-		if fields := strings.Fields(rest); len(fields) > 0 {
-			if v, err := strconv.ParseFloat(fields[0], 64); err == nil {
-				values[name] = v
-			}
-		}
-	}
-	if values["VmRSS"] == 0 {
-		return nil, errNoProc
-	}
-	return values, nil
-}
-
 // holdsOf is how a series of holds begins; its reason follows.
 const holdsOf = `barnabas_holds_total{reason="`
 
-// scrape reads the process's metrics: each series, and the sum of each metric over its labels.
-func (m *run) scrape(ctx context.Context) (map[string]float64, error) {
-	resp, err := m.site.get(ctx, "/metrics")
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	values := map[string]float64{}
-	lines := bufio.NewScanner(resp.Body)
-	for lines.Scan() {
-		line := lines.Text()
-		space := strings.LastIndexByte(line, ' ')
-		if space < 0 || line[0] == '#' {
-			continue
-		}
-		v, err := strconv.ParseFloat(line[space+1:], 64)
-		if err != nil {
-			continue
-		}
-		name, labels, _ := strings.Cut(line[:space], "{")
-		values[name] += v
-		if labels != "" {
-			values[line[:space]] = v
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("read metrics: %w", err)
-	}
-	return values, nil
-}
-
 // profile keeps a heap profile of the process: where the bytes are when they are most.
 func (m *run) profile(ctx context.Context, name string) {
-	resp, err := m.site.get(ctx, "/debug/pprof/heap")
+	file, err := os.Create(filepath.Join(m.site.dir, name+".pb.gz"))
 	if err != nil {
 		return // a profile more or less
 	}
-	defer resp.Body.Close()
-	file, err := os.Create(filepath.Join(m.site.dir, name+".pb.gz"))
-	if err != nil {
-		return
-	}
-	_, _ = io.Copy(file, resp.Body)
+	_ = process.Fetch(ctx, "http://"+m.site.metrics+"/debug/pprof/heap", file)
 	_ = file.Close()
 }
 

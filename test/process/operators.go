@@ -71,7 +71,7 @@ func Scrape(ctx context.Context, addr string) (map[string]float64, error) {
 	defer cancel()
 	read, write := io.Pipe()
 	go func() { write.CloseWithError(Fetch(ctx, "http://"+addr+"/metrics", write)) }()
-	defer read.Close()
+	defer read.Close() //nolint:errcheck // a pipe in memory
 	return ParseMetrics(read)
 }
 

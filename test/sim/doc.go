@@ -14,6 +14,7 @@
 //	reading         everything the cluster holds: logs, committed offsets, their maps
 //	expected        what ought to be there, from the log alone, by the plainest means
 //	oracle          holds one against the other, invariant by invariant (DESIGN.md section 3)
+//	outage          everything fails for long, held to the document of barnabas plan
 //	mutation        mistakes put into the engine, each of which the oracle must find
 //
 // # Seeds

@@ -75,8 +75,8 @@ func mutations() []mutation {
 		},
 		{
 			name: "forget the claims of the owner before", file: "processor/facts/restore.go",
-			old:       "	f.Arbiter.Restore(&c)\n",
-			with:      "	_ = c\n",
+			old:       "			if err := f.Arbiter.Restore(&c); err != nil {\n",
+			with:      "			_ = c\n			if err := error(nil); err != nil {\n",
 			invariant: "invariant 3",
 		},
 		{

@@ -52,7 +52,10 @@ func (l *link) dial(ctx context.Context, network, addr string) (net.Conn, error)
 		<-ctx.Done()
 		return nil, fmt.Errorf("dial %s: %w", addr, context.Cause(ctx))
 	case fails != nil:
-		time.Sleep(time.Millisecond) // a refusal takes its time too
+		select { // a refusal takes its time too
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+		}
 		return nil, fails
 	}
 	if l.names != nil {

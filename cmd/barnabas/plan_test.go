@@ -11,6 +11,7 @@ import (
 	main "github.com/barnabas-webhooks/barnabas/cmd/barnabas"
 	"github.com/barnabas-webhooks/barnabas/internal/plan"
 	"github.com/barnabas-webhooks/barnabas/internal/testkit/golden"
+	"github.com/barnabas-webhooks/barnabas/processor/claimstore"
 )
 
 func TestPlan_NeedsNoKafka(t *testing.T) {
@@ -39,7 +40,7 @@ func TestPlan_FollowsTheConfiguration(t *testing.T) {
 	t.Parallel()
 	const args = "limits.in_flight=100 limits.rate=50 limits.memory=64MiB lanes.max_entries=10 lanes.max_age=3s breaker.consecutive_hard=2 " +
 		"timeouts.total=4s timeouts.max_total=7s timeouts.headers=4s processor.beat=1s idempotency.window=2h api.max_concurrent=7 topics.partitions=16 " +
-		"topics.replication=2 topics.prefix=x. endpoints.rotation_overlap=5h api.max_lag=900 api.tenant_rate=3 api.verdict_wait=2s"
+		"topics.replication=2 topics.prefix=x. endpoints.rotation_overlap=5h claims.directory=/c claims.cache=16MiB api.max_lag=900 api.tenant_rate=3 api.verdict_wait=2s"
 	line := []string{"plan", "-o", "json", "--order", "parallel", "--set", "limits.endpoint_in_flight=6"}
 	for set := range strings.FieldsSeq(args) {
 		line = append(line, "--set", set)
@@ -62,7 +63,8 @@ func TestPlan_FollowsTheConfiguration(t *testing.T) {
 	require.Equal(t, int64(900), p.API.MaxLag)
 	require.InDelta(t, 3, p.API.TenantRate, 1e-9)
 	require.Equal(t, max(int64(64+160)<<20, p.Memory.Live*5/4), p.Memory.Heap)
-	require.Equal(t, 2*100+7+256, p.Memory.Descriptors)
+	require.Equal(t, int64(16<<20), p.Memory.KeysBytes)
+	require.Equal(t, 2*100+7+256+claimstore.MaxFiles, p.Memory.Descriptors)
 	require.Equal(t, 16, p.Load.Partitions)
 	require.Equal(t, 2, p.Disk.Copies)
 	require.Equal(t, "x.events", p.Disk.Topics[0].Topic)

@@ -25,8 +25,9 @@ func idempotencyKey(h http.Header) (string, error) {
 	if len(values) > 1 {
 		return "", badRequest("Idempotency-Key must be there once.")
 	}
-	key, ok := values[0], true
+	key := values[0]
 	if strings.HasPrefix(key, `"`) {
+		var ok bool
 		if key, ok = quotedKey(key); !ok {
 			return "", badRequest(`Idempotency-Key begins with a quote, and is not a string as in RFC 9651: "order 17"`)
 		}

@@ -16,6 +16,7 @@ func Installation(c *config.Config) plan.Installation {
 			RotationOverlap: c.Endpoints.RotationOverlap,
 			MaxLag:          int64(c.API.MaxLag), TenantRate: c.API.TenantRate, TenantConcurrent: c.API.TenantConcurrent,
 		},
+		Claims:      plan.Claims{OnDisk: c.Claims.Directory != "", Cache: int64(c.Claims.Cache)},
 		SoftMemory:  SoftMemoryLimit,
 		Descriptors: descriptors(c),
 	}

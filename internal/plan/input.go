@@ -29,11 +29,18 @@ type Installation struct {
 	Topics       topics.Catalogue
 	TopicOptions topics.Options
 	API          API
+	Claims       Claims
 	// SoftMemory is what a process tells the Go runtime to keep its memory under, where it may hold so many bytes of
 	// records and so many bytes live.
 	SoftMemory func(records, live int64) int64
 	// Descriptors is how many one process may need, as it checks at its start.
 	Descriptors int
+}
+
+// Claims is where idempotency keys are kept.
+type Claims struct {
+	OnDisk bool  // in claims.directory; otherwise in memory
+	Cache  int64 // bytes of memory for those on disk
 }
 
 // API is what the HTTP interface is held to.

@@ -157,8 +157,13 @@ type Memory struct {
 	WaitingRecords int   `json:"look_ahead_of_a_tier"`
 	Keys           int   `json:"keys"` // remembered at most, in one process
 	KeysBytes      int64 `json:"keys_bytes"`
-	EndpointBytes  int64 `json:"endpoints_bytes"`
-	LaneBytes      int64 `json:"lanes_bytes"`
+	// KeysOnDisk says that they are in claims.directory, where they take KeysDisk; CacheNeeded is how much of claims.cache
+	// they ask for.
+	KeysOnDisk    bool  `json:"keys_on_disk"`
+	KeysDisk      int64 `json:"keys_disk_bytes,omitempty"`
+	CacheNeeded   int64 `json:"keys_cache_needed_bytes,omitempty"`
+	EndpointBytes int64 `json:"endpoints_bytes"`
+	LaneBytes     int64 `json:"lanes_bytes"`
 	// Live is all of it, Heap the soft limit that the Go runtime gets for it, Resident what the process needs.
 	Live     int64 `json:"live_bytes"`
 	Heap     int64 `json:"heap_bytes"`
@@ -180,6 +185,11 @@ func memory(in Input, l Load) Memory {
 	units := (in.Topics.Partitions + l.Carrying - 1) / l.Carrying
 	m.LookAhead = min(units*len(in.Topics.Tiers)*in.Unit.WaitingRecords, int(m.RecordsLimit/2/m.RecordBytes))
 	m.KeysBytes = int64(m.Keys) * keyBytes
+	if in.Claims.OnDisk {
+		m.KeysOnDisk, m.KeysBytes = true, in.Claims.Cache
+		m.KeysDisk = 2 * int64(m.Keys) * keyDiskBytes
+		m.CacheNeeded = int64(float64(m.Keys)*keyCacheBytes) + cacheBase
+	}
 	m.EndpointBytes = int64(in.Endpoints) * endpointBytes
 	m.LaneBytes = int64(in.Endpoints/l.Carrying) * laneBytes
 	m.Live = m.RecordsLimit + m.KeysBytes + m.EndpointBytes + m.LaneBytes

@@ -6,9 +6,14 @@ const (
 	// keyBytes is one idempotency key in the arbiter, in the worst moment of the maps' growth: 126 to 183 on go1.26
 	// linux/amd64 (TestMeasured_Key).
 	keyBytes = 200
-	// laneBytes is one endpoint in the process that owns its unit, lane, breaker and alarm: 749 there, with its breaker
-	// open (TestMeasured_Lane).
-	laneBytes = 800
+	// keyDiskBytes is one idempotency key on disk, where claims.directory is set, and keyCacheBytes what of claims.cache it
+	// needs beside cacheBase: measured by processor/claimstore, see docs/adr/0010-claims-on-local-disk.md.
+	keyDiskBytes  = 64
+	keyCacheBytes = 1.25
+	cacheBase     = 32 << 20
+	// laneBytes is one endpoint in the process that owns its unit, lane, breaker and alarm: 823 to 828 there, with its
+	// breaker open (TestMeasured_Lane).
+	laneBytes = 900
 	// endpointBytes is one endpoint in the table that every process has: 988 there (TestTable_IsLean of
 	// processor/endpoint, which allows no more than 1,500).
 	endpointBytes = 1000

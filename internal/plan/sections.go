@@ -139,10 +139,14 @@ func (l Load) markdown(b *strings.Builder, v Volume) {
 
 func (m Memory) markdown(b *strings.Builder, p Plan) {
 	b.WriteString("\n## Memory and descriptors\n\nOf one process, while one is down:\n\n")
+	keys := fmt.Sprintf("%d * rate * keyed * 2 * window / (processes - 1): %s keys", keyBytes, count(m.Keys))
+	if m.KeysOnDisk {
+		keys = fmt.Sprintf("claims.cache; %s keys are on disk (rate * keyed * 2 * window / (processes - 1)) and need %s of it", count(m.Keys), iec(m.CacheNeeded))
+	}
 	table{
 		{"what", "bytes", "formula"},
 		{"records", iec(m.RecordsLimit), "limits.memory, where intake stops; a record of this size is charged " + count(int(m.RecordBytes))},
-		{"idempotency keys", iec(m.KeysBytes), fmt.Sprintf("%d * rate * keyed * 2 * window / (processes - 1): %s keys", keyBytes, count(m.Keys))},
+		{"idempotency keys", iec(m.KeysBytes), keys},
 		{"endpoint table", iec(m.EndpointBytes), fmt.Sprintf("%s * endpoints, in every process", count(endpointBytes))},
 		{"lanes and breakers", iec(m.LaneBytes), fmt.Sprintf("%d * endpoints / (processes - 1)", laneBytes)},
 		{"**live**", "**" + iec(m.Live) + "**", "the sum"},
@@ -152,6 +156,12 @@ func (m Memory) markdown(b *strings.Builder, p Plan) {
 	}.write(b)
 	b.WriteString("\n")
 	prose(b, "Keys are remembered for one window to two. The 160 MiB are for requests in flight, the Kafka client's buffers and garbage.")
+	b.WriteString("\n")
+	if m.KeysOnDisk {
+		prose(b, "**Local disk**: %s in `claims.directory` (%d bytes a key, and as much again for compactions and units that moved).", iec(m.KeysDisk), keyDiskBytes)
+	} else {
+		prose(b, "With `claims.directory` the keys are on local disk, and take `claims.cache` of memory instead.")
+	}
 	b.WriteString("\n")
 	prose(b, "Look-ahead: a process can keep %s until they are due (min(partitions owned * tiers * %s, limits.memory / 2 / bytes of a record)).",
 		counted(m.LookAhead, "waiting delivery"), count(m.WaitingRecords))

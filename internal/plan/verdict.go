@@ -64,11 +64,14 @@ func judge(in Input, p Plan) Verdict {
 		Why: "its lane spills into the tiers, and what does not get through within the lifetime becomes dead letters",
 	}, l.BusiestRate <= headroom*l.BusiestCan*(1+1e-9), DoesNot) // what it is told to be must do
 	if in.Memory > 0 {
-		// The keys are what more processes share.
-		change := "no number of processes will do: less `limits.memory`, a shorter `idempotency.window`"
+		// The keys are what more processes share, or the disk takes.
+		change := "no number of processes will do: less `limits.memory`"
 		if rest := (in.Memory-outsideHeap)*4/5 - p.Memory.RecordsLimit - p.Memory.EndpointBytes; rest > 0 {
 			shared := (p.Memory.KeysBytes + p.Memory.LaneBytes) * int64(l.Carrying)
-			change = fmt.Sprintf("`--processes %d`, or a shorter `idempotency.window`", 1+(shared+rest-1)/rest)
+			change = fmt.Sprintf("`--processes %d`", 1+(shared+rest-1)/rest)
+			if !in.Claims.OnDisk {
+				change = "`claims.directory`, which puts the keys on disk, or " + change
+			}
 		}
 		add(Check{
 			Name: "memory of a process", Formula: "max(limits.memory + 160 MiB, 5/4 * live) + 96 MiB <= memory, where live = limits.memory + (keys + lanes) / (processes - 1) + endpoint table",
@@ -119,6 +122,13 @@ func judgePrices(in Input, p Plan, add func(Check, bool, Status)) {
 		Needed: iec(int64(l.Carrying) * m.WorkingBytes), Has: iec(memory), Change: fmt.Sprintf("`limits.memory: %s`", mebibytes(m.WorkingBytes)),
 		Why: "intake stands still during the burst, which waits in Kafka meanwhile",
 	}, m.WorkingBytes <= m.RecordsLimit, Note)
+	if m.KeysOnDisk {
+		add(Check{
+			Name: "cache of the keys", Formula: "1.25 * keys + 32 MiB <= claims.cache",
+			Needed: iec(m.CacheNeeded), Has: iec(in.Claims.Cache), Change: fmt.Sprintf("`claims.cache: %s`", mebibytes(m.CacheNeeded)),
+			Why: "new keys read the disk",
+		}, m.CacheNeeded <= in.Claims.Cache, Note)
+	}
 	add(Check{
 		Name: "a burst in the busiest lane", Formula: "burst * busiest <= entries of a lane, and what is done within lanes.max_age",
 		Needed: counted(p.Lane.BurstEntries, "event"), Has: count(p.Lane.BurstEntries - p.Lane.Spilled),

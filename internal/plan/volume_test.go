@@ -140,6 +140,24 @@ func TestVerdict_TheBusiestEndpoint(t *testing.T) {
 	require.Contains(t, p.Markdown(), "No number of partitions will do")
 }
 
+// Keys on disk take the cache's memory and no more, and their disk is said.
+func TestMake_KeysOnDisk(t *testing.T) {
+	t.Parallel()
+	in := input()
+	in.Memory = 1 << 30
+	p := made(t, in)
+	require.False(t, p.Verdict.Fits)
+	require.Contains(t, p.Verdict.Checks[2].Change, "`claims.directory`")
+	in.Claims = plan.Claims{OnDisk: true, Cache: 64 << 20}
+	p = made(t, in)
+	require.True(t, p.Verdict.Fits)
+	require.Equal(t, int64(64<<20), p.Memory.KeysBytes)
+	require.Equal(t, int64(2*64*200*2*86400), p.Memory.KeysDisk)
+	require.Equal(t, int64(200*2*86400*5/4+32<<20), p.Memory.CacheNeeded)
+	require.Contains(t, p.Markdown(), "`claims.cache: 74MiB`")
+	require.Contains(t, p.Markdown(), "4.1 GiB in `claims.directory`")
+}
+
 // A record is as large in Kafka as the plan says, for every size of length that a varint may take.
 func TestMake_EventsAreAsLargeInKafka(t *testing.T) {
 	t.Parallel()

@@ -59,10 +59,10 @@ func TestUnit_IdleLanesKeepWhatMatters(t *testing.T) {
 				r.event("ep", "", `{}`)
 			}
 			time.Sleep(idle)
-			require.Empty(t, r.journal.breakers)
+			require.Empty(t, r.journal.transitions())
 			r.event("ep", "", `{}`)
 			time.Sleep(time.Second)
-			require.Len(t, r.journal.breakers, 1, "the last one that it took")
+			require.Len(t, r.journal.transitions(), 1, "the last one that it took")
 		}},
 		"an open breaker": {[]func(*schemas.Endpoint){permanent}, func(t *testing.T, r *rig) {
 			t.Helper()
@@ -73,6 +73,7 @@ func TestUnit_IdleLanesKeepWhatMatters(t *testing.T) {
 			time.Sleep(idle)
 			r.event("ep", "", `{}`)
 			time.Sleep(time.Second)
+			synctest.Wait()
 			last := r.journal.breakers[len(r.journal.breakers)-1]
 			require.Equal(t, "open", last.State, "after one failed probe")
 			require.Equal(t, 2, last.Trips)

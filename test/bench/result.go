@@ -37,6 +37,7 @@ const (
 	FirstCame    Figure = "first_delivery_ms" // likewise
 	Remembered   Figure = "remembered"        // keys, or deliveries that wait
 	BytesPerKey  Figure = "resident_bytes_per_remembered"
+	DiskPerKey   Figure = "disk_bytes_per_remembered"
 )
 
 // Figures are what was measured of one variant in one round.

@@ -99,7 +99,11 @@ func scenarios() []scenario {
 		},
 		scenario{
 			name: "keys", kind: StartUp, long: true, measure: startUp{remember: rememberedKeys, number: 10_000_000}.measure,
-			what: "10 million idempotency keys are remembered",
+			what: "10 million idempotency keys are remembered in memory",
+		},
+		scenario{
+			name: "keys-on-disk", kind: StartUp, long: true, what: "10 million idempotency keys are remembered on disk",
+			measure: startUp{remember: rememberedKeys, number: 10_000_000, disk: true}.measure,
 		},
 	)
 	return list

@@ -30,6 +30,7 @@ type site struct {
 	token     string // of an admin
 	catalogue topics.Catalogue
 	nodes     []*node
+	set       []string // settings beside the run's
 }
 
 // node is one process of a site.
@@ -102,7 +103,7 @@ func (s *site) start(roles, name string) (*node, error) {
 	args := []string{
 		"serve", "--config", s.config, "--roles", roles, "--set", "metrics.listen=" + n.metrics, "--set", "api.listen=" + n.api,
 	}
-	for _, one := range s.run.Set {
+	for _, one := range append(append([]string{}, s.set...), s.run.Set...) {
 		args = append(args, "--set", strings.ReplaceAll(one, "{dir}", own))
 	}
 	n.started = time.Now()

@@ -30,8 +30,12 @@ const (
 type startUp struct {
 	// remember makes the nth record of the endpoint; its topic and value.
 	remember func(s *site, n int, endpoint string, payload []byte, now time.Time) (*kgo.Record, error)
-	number   int // for the full scale
+	number   int  // for the full scale
+	disk     bool // the claims are kept on disk
 }
+
+// claimsOnDisk is a metric of the process's own.
+const claimsOnDisk Figure = "barnabas_claims_disk_bytes"
 
 func (u startUp) measure(ctx context.Context, m *run, round int) (Round, error) {
 	r := Round{}
@@ -46,7 +50,11 @@ func (u startUp) measure(ctx context.Context, m *run, round int) (Round, error) 
 		return r, err
 	}
 	for _, variant := range []string{First, Again} {
-		r[variant][BytesPerKey] = (r[variant][Resident] - r[Empty][Resident]) * mb / r[variant][Remembered]
+		f := r[variant]
+		f[BytesPerKey] = (f[Resident] - r[Empty][Resident]) * mb / f[Remembered]
+		if disk, ok := f[claimsOnDisk]; ok && u.disk {
+			f[DiskPerKey] = disk / f[Remembered]
+		}
 	}
 	return r, nil
 }
@@ -58,7 +66,16 @@ func (u startUp) empty(ctx context.Context, m *run) (f Figures, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, s.close(context.WithoutCancel(ctx))) }()
+	s.set = u.set()
 	return s.startOnce(ctx, 0)
+}
+
+// set are the settings besides the defaults.
+func (u startUp) set() []string {
+	if u.disk {
+		return []string{"claims.directory={dir}/claims"}
+	}
+	return nil
 }
 
 // full fills a site and starts a process twice: the second one may find what the first has put by.
@@ -68,6 +85,7 @@ func (u startUp) full(ctx context.Context, m *run, r Round) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close(context.WithoutCancel(ctx))) }()
+	s.set = u.set()
 	number := m.events(u.number, startEndpoints)
 	m.say("  writing %d records", number)
 	if err := u.fill(ctx, s, number); err != nil {

@@ -94,11 +94,11 @@ func isolationTable(b *strings.Builder, all []Scenario) {
 }
 
 func startUpTable(b *strings.Builder, all []Scenario) {
-	head(b, "scenario", "variant", "start to ready, ms", "to the first delivery, ms", "resident, MB", "peak, MB", "resident bytes for each")
+	head(b, "scenario", "variant", "start to ready, ms", "to the first delivery, ms", "resident, MB", "peak, MB", "resident bytes for each", "on disk")
 	for _, s := range all {
 		for _, variant := range []string{Empty, First, Again} {
 			row(b, s.What, variant, s.show(variant, Ready), s.show(variant, FirstCame), s.show(variant, Resident), s.show(variant, Peak),
-				s.show(variant, BytesPerKey))
+				s.show(variant, BytesPerKey), s.show(variant, DiskPerKey))
 		}
 	}
 }

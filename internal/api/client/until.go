@@ -26,7 +26,7 @@ func (c *Client) SendUntil(ctx context.Context, s Send) (Sent, error) {
 		if err == nil || !mayRepeat(err) {
 			return sent, err
 		}
-		wait := rand.N(bound)
+		wait := rand.N(bound) //nolint:gosec // spreads producers, and hides nothing
 		bound = min(2*bound, longestPause)
 		if e, ok := errors.AsType[*Error](err); ok {
 			wait = max(wait, e.RetryAfter)

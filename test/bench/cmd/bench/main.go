@@ -87,7 +87,7 @@ func run(ctx context.Context) int {
 		o.Scenario, err = regexp.Compile(s)
 		return err
 	})
-	flag.BoolVar(&o.Long, "long", false, "the long scenarios too: waiting (1 million deliveries), keys (10 million)")
+	flag.BoolVar(&o.Long, "long", false, "the long scenarios too: waiting (1 million deliveries), keys and keys-on-disk (10 million)")
 	flag.Float64Var(&o.Events, "events", o.Events, "`share` of the full number of events and of the full durations")
 	flag.IntVar(&o.Size, "size", o.Size, "`bytes` of each payload")
 	flag.IntVar(&o.Partitions, "partitions", o.Partitions, "partitions of the unit topics")

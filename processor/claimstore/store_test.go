@@ -237,6 +237,26 @@ func TestStore_OtherVersionsAreThrownAway(t *testing.T) {
 	require.ElementsMatch(t, []string{"LOCK", "claims-1-3600000", "mine", "claimsx"}, names)
 }
 
+// What was dropped gives its space on disk back, by itself.
+func TestStore_DroppedGenerationsFreeTheDisk(t *testing.T) {
+	t.Parallel()
+	s := open(t, vfs.NewMem())
+	u := openUnit(t, s, 1, log)
+	now := generationNow()
+	for n := range 40_000 {
+		put(t, u, now-2+int64(n/39_000), n)
+	}
+	require.NoError(t, s.Flush())
+	full := s.Stats().DiskBytes
+	require.Greater(t, full, int64(39_000*50))
+	require.NoError(t, u.DropBelow(now-1))
+	require.NoError(t, s.Flush())
+	require.Eventually(t, func() bool { return s.Stats().DiskBytes < full/10 }, time.Minute, 10*time.Millisecond)
+	require.EqualValues(t, 1000, u.Len())
+	holds(t, u, now-1, 39_500, true)
+	holds(t, u, now-2, 100, false)
+}
+
 // A unit that went elsewhere keeps its claims while they may bind something, and no longer; one that is here is left
 // to its arbiter, which goes by the records' times.
 func TestStore_StaleUnitsAreDropped(t *testing.T) {

@@ -367,7 +367,7 @@ func TestLimits_TheSumsHold(t *testing.T) {
 	b, err = schemas.EncodeDelivery(&d)
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(b)+headers, schemas.MaxDeliveryBytes)
-	require.Less(t, schemas.MaxDeadLetterBytes, 1<<20, "the defaults of brokers and clients hold every topic")
+	require.Less(t, schemas.MaxDeliveryBytes, schemas.MaxBatchBytes, "the defaults of brokers and clients hold every topic but the dead letters")
 }
 
 func TestDecodeError_Unwraps(t *testing.T) {

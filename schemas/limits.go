@@ -5,8 +5,8 @@ package schemas
 // The sums go up along the path of an event: whatever is accepted fits the
 // retry tiers, and whatever fits those fits the dead-letter topic. Each counts
 // a whole record: value, key, headers and the framing of a batch that holds
-// nothing else. The last stays below 1 MiB, so that the defaults of brokers
-// and clients hold every topic.
+// nothing else. But for dead letters they stay below MaxBatchBytes, so that the
+// defaults of brokers and clients hold every topic.
 const (
 	// MaxPayloadBytes bounds the payload of an event.
 	MaxPayloadBytes = 900_000
@@ -14,8 +14,12 @@ const (
 	MaxEventBytes = MaxPayloadBytes + 64<<10
 	// MaxDeliveryBytes adds what a delivery gathers: tenant, counts, history with error and excerpt.
 	MaxDeliveryBytes = MaxEventBytes + 16<<10
-	// MaxDeadLetterBytes adds reason, detail, coordinates, and the framing of a raw record's key and headers.
-	MaxDeadLetterBytes = MaxDeliveryBytes + 64<<10
+	// MaxBatchBytes is how large a batch the topics on the path of an event take: Kafka's own default, because producers
+	// that are not ours fill their batches up to what is usual (librdkafka and franz-go to about 1,000,000).
+	MaxBatchBytes = 1<<20 + 12
+	// MaxDeadLetterBytes adds reason, detail, coordinates, and the framing of a raw record's key and headers: what came in
+	// such a batch and cannot be read, or is too large, is kept whole.
+	MaxDeadLetterBytes = MaxBatchBytes + 64<<10
 	// MaxRecordBytes bounds every value that is decoded at all.
 	MaxRecordBytes = MaxDeadLetterBytes
 
@@ -42,4 +46,4 @@ const maxTopicBytes = 249
 // maxRawBytes bounds what a dead letter keeps of a record that could not be
 // decoded, together with its payload if it has one: any record that fits a
 // topic on the path of an event fits whole.
-const maxRawBytes = MaxDeliveryBytes
+const maxRawBytes = MaxBatchBytes

@@ -19,5 +19,5 @@
 //	attempts  7 d                        -
 //	endpoints compact, kept for ever     compact
 //
-// max.message.bytes rises from events over the tiers to dlq ([Catalogue.MaxMessageBytes]).
+// max.message.bytes never falls from events over the tiers to dlq ([Catalogue.MaxMessageBytes]).
 package topics

@@ -60,21 +60,13 @@ func (o Options) withDefaults() Options {
 
 // MaxMessageBytes is how large a batch of a topic may be that Barnabas
 // writes: what its producers are to be limited to (kgo.ProducerBatchMaxBytesFn), and
-// the least that max.message.bytes must be. It rises along the path of an event, see
-// the limits of package schemas.
+// the least that max.message.bytes must be where it is asked for. It never falls along
+// the path of an event, see the limits of package schemas.
 func (c Catalogue) MaxMessageBytes(topic string) int32 {
-	switch topic {
-	case c.Events():
-		return schemas.MaxEventBytes
-	case c.DLQ():
+	if topic == c.DLQ() {
 		return schemas.MaxDeadLetterBytes
-	case c.Replay():
-		return schemas.MaxDeliveryBytes
 	}
-	if strings.HasPrefix(topic, c.Prefix+"retry.") {
-		return schemas.MaxDeliveryBytes
-	}
-	return schemas.MaxRecordBytes
+	return schemas.MaxBatchBytes
 }
 
 // rule is how a setting's value is held against the wanted one.

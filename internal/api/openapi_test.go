@@ -58,27 +58,31 @@ func (n *node) held(next http.Handler) http.Handler {
 	require.NoError(n.t, err)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var asked bytes.Buffer
+		body := r.Body
 		r.Body = struct {
 			io.Reader
 			io.Closer
-		}{io.TeeReader(r.Body, &asked), r.Body}
+		}{io.TeeReader(body, &asked), body}
 		rec := &recorder{ResponseWriter: w, status: http.StatusOK}
 		next.ServeHTTP(rec, r)
+		r.Body = body // net/http looks at its type to know what is left unread
 		if !strings.Contains(r.Pattern, " /v1/") {
 			return // no operation: 404 or 405, and the document itself
 		}
 		resp := &http.Response{
 			StatusCode: rec.status, Header: w.Header().Clone(), Body: io.NopCloser(bytes.NewReader(rec.body.Bytes())), Request: r,
 		}
-		if ok, errs := v.ValidateHttpResponse(r, resp); !ok {
+		request := r.Clone(r.Context())
+		request.Body = io.NopCloser(bytes.NewReader(asked.Bytes()))
+		if ok, errs := v.ValidateHttpResponse(request, resp); !ok {
 			for _, e := range errs {
 				n.t.Errorf("%s is answered %d %s, and the document says: %v", r.Pattern, rec.status, rec.body.String(), e)
 			}
 		}
-		var body any
-		if rec.status < 300 && (asked.Len() == 0 || json.Unmarshal(asked.Bytes(), &body) == nil) { // the validator reads floats
-			r.Body = io.NopCloser(bytes.NewReader(asked.Bytes()))
-			if ok, errs := requests.ValidateHttpRequest(r); !ok {
+		var floats any // what the validator cannot read is not its business
+		if rec.status < 300 && (asked.Len() == 0 || json.Unmarshal(asked.Bytes(), &floats) == nil) {
+			request.Body = io.NopCloser(bytes.NewReader(asked.Bytes()))
+			if ok, errs := requests.ValidateHttpRequest(request); !ok {
 				for _, e := range errs {
 					n.t.Errorf("%s takes %s, and the document says: %v", r.Pattern, asked.String(), e)
 				}

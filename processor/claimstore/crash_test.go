@@ -49,6 +49,9 @@ func TestStore_PositionIsNeverAheadOfTheClaims(t *testing.T) {
 						require.NoError(t, u.SetPosition(int64(n+1)))
 					}
 					written = max(written, n+1)
+					if n == at+15_000 { // beside the flushes that happen by themselves, when they do
+						require.NoError(t, s.Flush())
+					}
 				}
 				fs = fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: rnd.IntN(101), RNG: rnd})
 			}

@@ -56,7 +56,7 @@ func Open(o Options) (_ *Store, err error) {
 		o.FS = vfs.Default
 	}
 	s := &Store{opts: o, path: o.FS.PathJoin(o.Directory, folder(o.Window.Milliseconds()))}
-	if err := o.FS.MkdirAll(o.Directory, 0o700); err != nil {
+	if err := makeDirectory(o.FS, o.Directory); err != nil {
 		return nil, fmt.Errorf("claimstore: %w", err)
 	}
 	if s.lock, err = o.FS.Lock(o.FS.PathJoin(o.Directory, "LOCK")); err != nil {
@@ -66,6 +66,17 @@ func Open(o Options) (_ *Store, err error) {
 		return nil, errors.Join(err, s.lock.Close())
 	}
 	return s, nil
+}
+
+// makeDirectory makes the directory, so that it is still there when the power fails: the database syncs what is below.
+func makeDirectory(fs vfs.FS, path string) error {
+	if err := fs.MkdirAll(path, 0o700); err != nil {
+		return err
+	}
+	if parent, err := fs.OpenDir(fs.PathDir(path)); err == nil { // where we may not look, it is only a cache
+		return errors.Join(parent.Sync(), parent.Close())
+	}
+	return nil
 }
 
 // removeOthers removes databases of other layouts and windows.

@@ -157,7 +157,7 @@ func (m mutation) build(t *testing.T, root string) string {
 // mistake may also go on for ever.
 func (m mutation) run(t *testing.T, binary string, seed int) []byte {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	test := "^TestSeeds$"
 	if m.test != "" {

@@ -221,9 +221,12 @@ func (w *writer) abort(ctx context.Context) {
 	}
 }
 
-// fenced marks the errors by which a broker refuses an older writer.
+// fenced marks the errors by which a broker refuses an older writer. An invalid
+// state is that of a transaction which was aborted for it meanwhile.
 func fenced(err error) error {
-	for _, e := range []error{kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidProducerIDMapping, kerr.TransactionAbortable} {
+	for _, e := range []error{
+		kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidProducerIDMapping, kerr.TransactionAbortable, kerr.InvalidTxnState,
+	} {
 		if errors.Is(err, e) {
 			return fmt.Errorf("%w: %w", ErrFenced, err)
 		}

@@ -24,6 +24,10 @@
 //
 //	go test ./test/sim -run TestSeeds -seed=N
 //
+// The day in which everything fails is that of 2 endpoints there; of 1,000 it takes some minutes of CPU:
+//
+//	BARNABAS_SIM_OUTAGE=1000 go test ./test/sim -run TestOutage_ADay -v -timeout 90m
+//
 // BARNABAS_SIM_LOG=debug (or info, warn) prints what the processes say, with the
 // age of the world as time.
 //

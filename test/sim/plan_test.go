@@ -261,6 +261,9 @@ func (r *Run) replay(f dlq.Filter) {
 	res, err := q.Replay(r.ctx, dlq.ReplayOptions{Filter: f, Rate: 1000, Endpoints: everybody{}, Operator: "sim"})
 	if res != nil {
 		r.ledger.Note(r.now(), "replayed %d of %d dead letters: %v", res.Replayed, res.Matched, err)
+		if n := res.RefusedBy[dlq.RefusedTenantMismatch]; n > 0 {
+			r.ledger.Violated(0, "%d dead letters are said to be another tenant's, and there is one tenant", n)
+		}
 	}
 }
 
@@ -270,7 +273,7 @@ type everybody struct{}
 
 func (everybody) Get(string) (*endpoint.Endpoint, bool) {
 	ep := &endpoint.Endpoint{}
-	ep.State = schemas.EndpointEnabled
+	ep.State, ep.Tenant = schemas.EndpointEnabled, endpoint.DefaultTenant // as letters have it: of another, they are refused
 	return ep, true
 }
 func (everybody) Deleted(string) bool { return false }

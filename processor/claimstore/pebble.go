@@ -16,8 +16,9 @@ import (
 const (
 	// bitsPerKey of the filters: one lookup in a hundred of a key that is not there reads a block all the same.
 	bitsPerKey = 10
-	// tableBytes bounds how much a filter that is not in the cache costs to read: 1/50 of it.
-	tableBytes = 32 << 20
+	// maxTable bounds a table's filter, which is a fiftieth of it and is read whole; and what a generation that is
+	// dropped leaves behind for a window: the tables at its edges, which hold keys of the next one too.
+	maxTable = 32 << 20
 	// MaxFiles is how many descriptors the database uses at most.
 	MaxFiles = 1024
 	// freeAfter is how long the space of what was dropped may go on being used in an idle store.
@@ -47,7 +48,7 @@ func (s *Store) pebbleOptions(d *database, cache *pebble.Cache) *pebble.Options 
 		o.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression } // hashes and random ids
 	}
 	for i := range o.TargetFileSizes {
-		o.TargetFileSizes[i] = tableBytes
+		o.TargetFileSizes[i] = min(s.opts.Cache/2, maxTable)
 	}
 	return o
 }

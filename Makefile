@@ -58,7 +58,7 @@ test: ## Unit tests, simulation and end-to-end on the embedded broker
 
 .PHONY: race
 race: ## The tests under the race detector (slower; needs a C compiler)
-	$(GO) test -race -shuffle=on $(TESTFLAGS) $(PKG)
+	$(GO) test -race -timeout 30m -shuffle=on $(TESTFLAGS) $(PKG)
 
 .PHONY: sim
 sim: ## The simulation alone: SEEDS=200 random schedules, and the mistakes that its oracle must find

@@ -101,7 +101,7 @@ func TestProcessor_ComesAndGoesThenDies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.createTopics()
-		w.takes = time.Second
+		w.taking(time.Second)
 		w.more = func(o *processor.Options) { o.MaxInFlight = 10 }
 		const total = 3_000
 		for i := range total / 500 {
@@ -131,7 +131,7 @@ func TestProcessor_ComesAndGoesThenDies(t *testing.T) {
 		require.Zero(t, again)
 		require.Less(t, n, total)
 		w.more = nil
-		w.takes = time.Millisecond
+		w.taking(time.Millisecond)
 		w.process("c")
 		time.Sleep(4 * time.Minute)
 		n, again = w.delivered()
@@ -194,7 +194,7 @@ func TestProcessor_NoOverlapWhileRequestsHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.createTopics()
-		w.takes = 30 * time.Second
+		w.taking(30 * time.Second)
 		w.more = func(o *processor.Options) {
 			o.SessionTimeout, o.Heartbeat, o.DrainTimeout, o.MaxInFlight = 6*time.Second, 2*time.Second, 35*time.Second, 1
 		}
@@ -222,7 +222,7 @@ func TestProcessor_FourStartAtOnceAndAreRolled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.createTopics()
-		w.takes = 100 * time.Millisecond
+		w.taking(100 * time.Millisecond)
 		w.more = func(o *processor.Options) { o.MaxInFlight = 10 }
 		for i := range 10 {
 			ids := make([]string, 500)

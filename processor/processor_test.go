@@ -274,14 +274,21 @@ func (w *world) startedBy(name string) []time.Time {
 	return slices.Clone(w.at[name])
 }
 
+// taking changes how long a POST takes; processes may be at work.
+func (w *world) taking(t time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.takes = t
+}
+
 type sender struct {
 	w    *world
 	name string
 }
 
 func (s sender) Attempt(ctx context.Context, r deliver.Request) deliver.Result {
-	res, takes := deliver.Result{Outcome: retry.Outcome{Class: retry.OK, Status: 204}, Sent: true}, s.w.takes
 	s.w.mu.Lock()
+	res, takes := deliver.Result{Outcome: retry.Outcome{Class: retry.OK, Status: 204}, Sent: true}, s.w.takes
 	if s.w.script != nil {
 		res, takes = s.w.script(r)
 	}
@@ -371,14 +378,14 @@ func TestProcessor_StopsWithinItsDrainTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.createTopics()
-		w.takes = time.Hour
+		w.taking(time.Hour)
 		_, stop := w.process("a")
 		w.send(20)
 		time.Sleep(10 * time.Second)
 		begun := time.Now()
 		require.NoError(t, stop())
 		require.LessOrEqual(t, time.Since(begun), processor.DefaultConfig().DrainTimeout+5*time.Second)
-		w.takes = time.Millisecond
+		w.taking(time.Millisecond)
 		w.process("b")
 		time.Sleep(time.Minute)
 		n, again := w.delivered()

@@ -73,8 +73,8 @@ func (p *Processor) findDamage(ctx context.Context, f *finding, large *kgo.ErrDe
 			if batch, data = cutBatch(data); batch == nil {
 				break // cut off: it is first in the next answer
 			}
-			first := max(int64(binary.BigEndian.Uint64(batch)), next)
-			last := int64(binary.BigEndian.Uint64(batch)) + lastDelta(batch)
+			base := int64(binary.BigEndian.Uint64(batch))
+			first, last := max(base, next), base+lastDelta(batch)
 			if last < next {
 				continue
 			}
@@ -134,8 +134,7 @@ func fetchRaw(ctx context.Context, client *kgo.Client, at place, offset int64) (
 
 // Where things are in a record batch.
 const (
-	batchLength    = 8  // of what follows it
-	batchMagic     = 16 // 2
+	batchLength    = 8 // of what follows it
 	batchLastDelta = 23
 	batchRecords   = 61
 )

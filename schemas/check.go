@@ -17,10 +17,6 @@ const defaultContentType = "application/json"
 // bytes of printable UTF-8. The error is a *[FieldError].
 func CheckEndpointID(s string) error { return checkName("endpoint_id", s) }
 
-// CheckIdempotencyKey reports what is wrong with an idempotency key: it has 1
-// to 255 bytes of printable UTF-8. The error is a *[FieldError].
-func CheckIdempotencyKey(s string) error { return checkName("idempotency_key", s) }
-
 // checkName holds s to 1 to 255 bytes of printable UTF-8.
 func checkName(field, s string) error {
 	if s == "" {

@@ -3,10 +3,12 @@ package api
 import (
 	"net/http"
 	"strings"
+
+	"github.com/barnabas-webhooks/barnabas/schemas"
 )
 
 // MaxKeyBytes is the length of the longest idempotency key, in bytes, quotes and backslashes not counted.
-const MaxKeyBytes = 255
+const MaxKeyBytes = schemas.MaxNameBytes
 
 // idempotencyKey reads the one Idempotency-Key of a request, in either of two forms:
 //

@@ -18,20 +18,20 @@ const (
 	Slow       // one that may hang, for all that is known
 )
 
-const (
-	paces = 2
-	// keptForQuick is the share of the slots that slow requests do not get: a quarter. When more endpoints hang than
-	// there are slots, those that answer go on.
-	keptForQuick = 4
-)
+// Paces is how many there are.
+const Paces = 2
+
+// keptForQuick is the share of the slots that slow requests do not get: a quarter. When more endpoints hang than
+// there are slots, those that answer go on.
+const keptForQuick = 4
 
 // InFlight bounds the requests under way in the whole process.
 type InFlight struct {
 	limit int
 
 	mu      sync.Mutex // guards what follows
-	used    [paces]int
-	waiters [paces][]waiter
+	used    [Paces]int
+	waiters [Paces][]waiter
 	came    uint64 // waiters so far
 }
 
@@ -75,7 +75,7 @@ func (c *InFlight) Release(p Pace) {
 	c.used[p]--
 	var next *waiter
 	var of Pace
-	for q := range Pace(paces) {
+	for q := range Pace(Paces) {
 		if len(c.waiters[q]) > 0 && c.room(q) && (next == nil || c.waiters[q][0].number < next.number) {
 			next, of = &c.waiters[q][0], q
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
+	"github.com/barnabas-webhooks/barnabas/processor/caps"
 	"github.com/barnabas-webhooks/barnabas/processor/claim"
 	"github.com/barnabas-webhooks/barnabas/processor/lane"
 	"github.com/barnabas-webhooks/barnabas/processor/settle"
@@ -58,7 +59,7 @@ type Unit struct {
 	phase    phase
 	streams  map[string]*stream
 	lanes    map[string]*endpointLane
-	ready    [2]lane.Ring[*endpointLane] // by pace
+	ready    [caps.Paces]lane.Ring[*endpointLane] // by pace
 	alarms   alarms
 	arbiter  *claim.Arbiter
 	filling  bool                                  // a gap in the log of claims is being read
@@ -68,9 +69,9 @@ type Unit struct {
 	held     int64 // bytes charged to the memory budget
 	inFlight int
 	flight   sync.WaitGroup
-	unsure   bool    // of owning the unit: registered with the lease
-	capWait  [2]bool // registered for a free slot, by pace
-	granted  [2]int  // slots that the unit was given and has not used, by pace
+	unsure   bool             // of owning the unit: registered with the lease
+	capWait  [caps.Paces]bool // registered for a free slot, by pace
+	granted  [caps.Paces]int  // slots that the unit was given and has not used, by pace
 	deadline time.Time
 	settling settling
 	open     int // breakers that are not closed

@@ -91,7 +91,8 @@ func TestProcessor_ClaimsThatFailAreRestored(t *testing.T) {
 		w := newWorld(t)
 		w.createTopics()
 		claims := newFailing(t)
-		_, stop := w.process("a", func(o *processor.Options) { o.Claims = claims })
+		w.more = func(o *processor.Options) { o.Claims = claims }
+		_, stop := w.process("a")
 		w.keyed(50)
 		time.Sleep(30 * time.Second)
 		n, again := w.delivered()
@@ -116,7 +117,8 @@ func TestProcessor_ClaimsThatCannotBeRenewedEndIt(t *testing.T) {
 		w.createTopics()
 		claims := newFailing(t)
 		claims.beyond = errors.New("no such device")
-		_, stop := w.process("a", func(o *processor.Options) { o.Claims = claims })
+		w.more = func(o *processor.Options) { o.Claims = claims }
+		_, stop := w.process("a")
 		claims.bad.Store(true)
 		w.keyed(1)
 		time.Sleep(time.Minute)
@@ -132,8 +134,9 @@ func TestProcessor_RestartsFromClaimsOnDisk(t *testing.T) {
 		w := newWorld(t)
 		w.createTopics()
 		claims := newFailing(t)
+		w.more = func(o *processor.Options) { o.Claims = claims }
 		for stint := range 3 {
-			_, stop := w.process(fmt.Sprint("p", stint), func(o *processor.Options) { o.Claims = claims })
+			_, stop := w.process(fmt.Sprint("p", stint))
 			w.keyed(100)
 			time.Sleep(30 * time.Second)
 			require.NoError(t, stop())

@@ -85,7 +85,9 @@ func TestProcessor_SilenceStartsNothing(t *testing.T) {
 		w.createTopics()
 		w.takes = 2 * time.Second
 		network := newSwallower(w.network.DialContext)
-		_, stop := w.process("a", func(o *processor.Options) { o.Kafka = append(o.Kafka, kgo.Dialer(network.Dial)) })
+		w.more = func(o *processor.Options) { o.Kafka = append(o.Kafka, kgo.Dialer(network.Dial)) }
+		_, stop := w.process("a")
+		w.more = nil // the other hears everything
 		t.Cleanup(network.reopen) // of a test that has failed: stopping needs it
 		const endpoints, each = 10, 40
 		for range each {

@@ -123,8 +123,8 @@ func (w *world) createTopics() {
 	require.NoError(w.t, resp.Error())
 }
 
-// process starts one, with the world's options and its own; stop ends it in order and returns what Run returned.
-func (w *world) process(name string, options ...func(*processor.Options)) (p *processor.Processor, stop func() error) {
+// process starts one, with the world's options; stop ends it in order and returns what Run returned.
+func (w *world) process(name string) (p *processor.Processor, stop func() error) {
 	w.t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	if os.Getenv("BARNABAS_TEST_LOG") != "" {
@@ -144,16 +144,13 @@ func (w *world) process(name string, options ...func(*processor.Options)) (p *pr
 	w.regs = append(w.regs, reg)
 	o := processor.Options{
 		Config: processor.DefaultConfig(), Catalogue: w.catalogue, Policy: retry.DefaultPolicy(),
-		Kafka:   slices.Concat(w.kafka(), connection),
+		Kafka:   connection,
 		Breaker: breaker.DefaultConfig(), Unit: unit.DefaultConfig(), Settle: settle.DefaultConfig(),
 		Sender: sender{w, name}, Endpoints: everyEndpoint{}, Disable: func(*endpoint.Endpoint, string) {},
 		Log: log, Registry: reg,
 	}
 	if w.more != nil {
 		w.more(&o)
-	}
-	for _, change := range options {
-		change(&o)
 	}
 	p, err = processor.New(o)
 	require.NoError(w.t, err)

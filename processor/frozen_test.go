@@ -87,7 +87,7 @@ func TestProcessor_SilenceStartsNothing(t *testing.T) {
 		network := newSwallower(w.network.DialContext)
 		w.more = func(o *processor.Options) { o.Kafka = append(o.Kafka, kgo.Dialer(network.Dial)) }
 		_, stop := w.process("a")
-		w.more = nil // the other hears everything
+		w.more = nil              // the other hears everything
 		t.Cleanup(network.reopen) // of a test that has failed: stopping needs it
 		const endpoints, each = 10, 40
 		for range each {

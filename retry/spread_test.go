@@ -9,21 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/barnabas-webhooks/barnabas/internal/testkit/peak"
 	"github.com/barnabas-webhooks/barnabas/retry"
 )
-
-// peak is the largest number of times in any window.
-func peak(times []time.Time, window time.Duration) int {
-	slices.SortFunc(times, time.Time.Compare)
-	best, from := 0, 0
-	for to := range times {
-		for times[to].Sub(times[from]) > window {
-			from++
-		}
-		best = max(best, to-from+1)
-	}
-	return best
-}
 
 // crowd is more than so many independent times come into one window by chance, where expected come on average: six
 // standard deviations of a Poisson distribution, and a few for the small ones.
@@ -50,9 +38,10 @@ func TestDecide_SchedulesHaveNoPeaks(t *testing.T) {
 	}
 	for i, times := range at {
 		require.Len(t, times, deliveries, "retry %d", i+1)
+		slices.SortFunc(times, time.Time.Compare)
 		for _, share := range []time.Duration{100, 20, 5} {
 			window := p.Caps[i] / share
-			require.LessOrEqual(t, peak(times, window), crowd(deliveries/float64(share)), "retry %d, within %s", i+1, window)
+			require.LessOrEqual(t, peak.Within(times, window), crowd(deliveries/float64(share)), "retry %d, within %s", i+1, window)
 		}
 	}
 }
@@ -68,8 +57,9 @@ func TestHoldUntil_HasNoPeaks(t *testing.T) {
 	for range deliveries {
 		times = append(times, p.HoldUntil(now, retry.Spent{RunStartedAt: now}, until, spread, "breaker_open", rnd.Float64()).Due)
 	}
+	slices.SortFunc(times, time.Time.Compare)
 	for _, share := range []time.Duration{100, 20, 5} {
-		require.LessOrEqual(t, peak(times, spread/share), crowd(deliveries/float64(share)))
+		require.LessOrEqual(t, peak.Within(times, spread/share), crowd(deliveries/float64(share)))
 	}
 	require.True(t, times[0].After(until), "and none is early")
 }

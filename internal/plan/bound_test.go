@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/barnabas-webhooks/barnabas/internal/plan"
+	"github.com/barnabas-webhooks/barnabas/internal/testkit/peak"
 	"github.com/barnabas-webhooks/barnabas/processor"
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
@@ -85,18 +86,6 @@ func drive(cfg breaker.Config, limit int, r receiver, length time.Duration) (sta
 	return started, openings
 }
 
-// most is the largest number of times in any window of this length, both ends included.
-func most(times []time.Time, window time.Duration) int {
-	best, from := 0, 0
-	for to := range times {
-		for times[to].Sub(times[from]) > window {
-			from++
-		}
-		best = max(best, to-from+1)
-	}
-	return best
-}
-
 // input is an installation of defaults with the volume of defaults.
 func input() plan.Input {
 	in := plan.Input{Volume: plan.DefaultVolume()}
@@ -164,9 +153,9 @@ func TestBound_HoldsAtFullSpeed(t *testing.T) {
 						if seed%3 == 0 {
 							bound = w.RequestsHard
 						}
-						require.LessOrEqual(t, most(started, window), bound, "seed %d: a %s", seed, w.Name)
+						require.LessOrEqual(t, peak.Within(started, window), bound, "seed %d: a %s", seed, w.Name)
 						late := started[len(started)-openings+len(p.Openings):] // the probes of the longest openings
-						require.LessOrEqual(t, most(late, window), w.LongDown, "seed %d: a later %s", seed, w.Name)
+						require.LessOrEqual(t, peak.Within(late, window), w.LongDown, "seed %d: a later %s", seed, w.Name)
 					}
 				}
 			})
@@ -196,7 +185,7 @@ func TestBound_IsReached(t *testing.T) {
 						if class == retry.Connect {
 							want = w.RequestsHard
 						}
-						require.Equal(t, want, most(started, time.Duration(w.Seconds)*time.Second), w.Name)
+						require.Equal(t, want, peak.Within(started, time.Duration(w.Seconds)*time.Second), w.Name)
 					}
 				})
 			}
@@ -247,8 +236,8 @@ func TestBound_RewritesOfAHeldDelivery(t *testing.T) {
 		}
 		require.Greater(t, len(written), 40)
 		for i, w := range made.Bound.Windows {
-			worst[i] = max(worst[i], most(written, time.Duration(w.Seconds)*time.Second))
-			require.LessOrEqual(t, most(written, time.Duration(w.Seconds)*time.Second), w.Rewrites, "seed %d: a %s", seed, w.Name)
+			worst[i] = max(worst[i], peak.Within(written, time.Duration(w.Seconds)*time.Second))
+			require.LessOrEqual(t, peak.Within(written, time.Duration(w.Seconds)*time.Second), w.Rewrites, "seed %d: a %s", seed, w.Name)
 		}
 	}
 	require.Equal(t, made.Bound.Windows[0].Rewrites, worst[0], "and it is reached")

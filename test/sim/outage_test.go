@@ -17,6 +17,7 @@ import (
 	"github.com/barnabas-webhooks/barnabas/internal/app"
 	"github.com/barnabas-webhooks/barnabas/internal/config"
 	"github.com/barnabas-webhooks/barnabas/internal/plan"
+	"github.com/barnabas-webhooks/barnabas/internal/testkit/peak"
 	"github.com/barnabas-webhooks/barnabas/processor/metrics"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
@@ -148,7 +149,7 @@ func (r *outageRun) requireBounded() {
 			}
 		}
 		for _, w := range plans[s.width > 1].Bound.Windows {
-			require.LessOrEqual(r.t, mostWithin(at, time.Duration(w.Seconds)*time.Second), w.RequestsHard, "%s, in a %s", s.id, w.Name)
+			require.LessOrEqual(r.t, peak.Within(at, time.Duration(w.Seconds)*time.Second), w.RequestsHard, "%s, in a %s", s.id, w.Name)
 		}
 		least, most = min(least, len(at)), max(most, len(at))
 		all = append(all, at...)
@@ -156,25 +157,13 @@ func (r *outageRun) requireBounded() {
 	slices.SortFunc(all, time.Time.Compare)
 	for i, w := range plans[false].Outage.Windows {
 		window := time.Duration(w.Seconds) * time.Second
-		n, bound := mostWithin(all, window), w.ByBreakersHard+plans[true].Outage.Windows[i].ByBreakersHard
+		n, bound := peak.Within(all, window), w.ByBreakersHard+plans[true].Outage.Windows[i].ByBreakersHard
 		require.LessOrEqual(r.t, n, bound, "all endpoints, in a %s", w.Name)
 		if window <= r.o.Length {
 			r.t.Logf("%d endpoints, %d events: %d requests in the worst %s, the plan says at most %d", len(r.subs), r.events, n, w.Name, bound)
 		}
 	}
 	r.t.Logf("%d requests in %s, between %d and %d to each", len(all), r.o.Length, least, most)
-}
-
-// mostWithin is the largest number of times in any window of this length, both ends included.
-func mostWithin(times []time.Time, window time.Duration) int {
-	best, from := 0, 0
-	for to := range times {
-		for times[to].Sub(times[from]) > window {
-			from++
-		}
-		best = max(best, to-from+1)
-	}
-	return best
 }
 
 // holds are the times at which each delivery was written to a tier without an attempt.
@@ -223,7 +212,7 @@ func (r *outageRun) requireHoldsBounded(column func(plan.Window) int) (writes in
 		writes += len(times)
 		for _, w := range p.Bound.Windows {
 			// They carry the time at which they were settled, up to a beat after they were decided.
-			n := mostWithin(times, time.Duration(w.Seconds)*time.Second-r.cfg.Processor.Beat)
+			n := peak.Within(times, time.Duration(w.Seconds)*time.Second-r.cfg.Processor.Beat)
 			worst[w.Name] = max(worst[w.Name], n)
 			require.LessOrEqual(r.t, n, column(w), "%s was written so often within a %s", id, w.Name)
 		}
@@ -382,13 +371,13 @@ func TestOutage_TheCapsBoundWhatHangs(t *testing.T) {
 				slices.SortFunc(all, time.Time.Compare)
 				windows := r.document(schemas.OrderParallel, o.Endpoints).Outage.Windows
 				for _, w := range windows[:2] {
-					n := mostWithin(all, time.Duration(w.Seconds)*time.Second)
+					n := peak.Within(all, time.Duration(w.Seconds)*time.Second)
 					t.Logf("%d requests in the worst %s; the plan says %d by the rate, %d by the slots, %d at most", n, w.Name, w.ByRate, w.ByInFlight, w.RequestsHung)
 					require.LessOrEqual(t, n, w.RequestsHung, w.Name)
 				}
 				require.Less(t, windows[0].RequestsHung, windows[0].ByBreakersHard, "the breakers alone would let more through")
-				require.Greater(t, 2*mostWithin(all, time.Minute), windows[0].RequestsHung, "the bound is no number from afar")
-				require.LessOrEqual(t, mostWithin(all, r.cfg.Timeouts.Headers-time.Millisecond), r.cfg.Limits.InFlight, "all that began so lately are in flight")
+				require.Greater(t, 2*peak.Within(all, time.Minute), windows[0].RequestsHung, "the bound is no number from afar")
+				require.LessOrEqual(t, peak.Within(all, r.cfg.Timeouts.Headers-time.Millisecond), r.cfg.Limits.InFlight, "all that began so lately are in flight")
 				r.requireHoldsBounded(func(w plan.Window) int { return w.RewritesShort })
 			})
 		})

@@ -91,25 +91,33 @@ func receiver(e ast.Expr) string {
 	return ""
 }
 
-// A test that a page calls the proof of something is there.
-func TestPages_NameTestsThatExist(t *testing.T) {
-	t.Parallel()
+// testFiles are the paths of all test files, but for those in folders that Go passes over.
+func testFiles(t *testing.T) (paths []string) {
+	t.Helper()
 	dir := root(t)
-	tests := map[string]bool{}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir() && path != dir && (strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_")):
 			return fs.SkipDir
 		case strings.HasSuffix(path, "_test.go"):
-			for _, name := range declared(t, path) {
-				tests[name] = true
-			}
+			paths = append(paths, path)
 		}
 		return nil
-	})
-	require.NoError(t, err)
+	}))
+	return paths
+}
+
+// A test that a page calls the proof of something is there.
+func TestPages_NameTestsThatExist(t *testing.T) {
+	t.Parallel()
+	tests := map[string]bool{}
+	for _, path := range testFiles(t) {
+		for _, name := range declared(t, path) {
+			tests[name] = true
+		}
+	}
 	found := 0
 	for _, p := range pages(t) {
 		for _, span := range p.spans() {
@@ -223,26 +231,14 @@ func TestArchitecture_MapsEveryPackage(t *testing.T) {
 // A case is held down by tests that name it: each that the table gives lies in a file that does, or the row's claim is a rumour.
 func TestCases_AreNamedByTheirTests(t *testing.T) {
 	t.Parallel()
-	dir := root(t)
 	files := map[string][]string{} // texts of the files that declare a test
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && path != dir && (strings.HasPrefix(d.Name(), ".") || strings.HasPrefix(d.Name(), "_")):
-			return fs.SkipDir
-		case strings.HasSuffix(path, "_test.go"):
-			text, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			for _, name := range declared(t, path) {
-				files[name] = append(files[name], string(text))
-			}
+	for _, path := range testFiles(t) {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, name := range declared(t, path) {
+			files[name] = append(files[name], string(text))
 		}
-		return nil
-	})
-	require.NoError(t, err)
+	}
 	rows := regexp.MustCompile(`(?m)^\| (C-\d+) \|[^|]*\|([^|]*)\|`).FindAllStringSubmatch(read(t, "docs/cases.md"), -1)
 	require.NotEmpty(t, rows)
 	for _, row := range rows {

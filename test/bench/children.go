@@ -36,7 +36,7 @@ func (m *run) startChild(ctx context.Context, name string, args ...string) (*chi
 		if err = c.reset(ctx); err == nil {
 			return c, nil
 		}
-		if !c.Running() || time.Now().After(until) || !pause(ctx, pollEvery) {
+		if !c.Running() || time.Now().After(until) || !process.Pause(ctx, pollEvery) {
 			return nil, fmt.Errorf("%s does not answer, see %s: %w", name, c.Log, err)
 		}
 	}
@@ -77,14 +77,4 @@ func (c *child) report(ctx context.Context) (r *Report, err error) {
 	r = &Report{}
 	err = c.ask(ctx, "report", r)
 	return r, err
-}
-
-// pause waits; false: ctx has ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/barnabas-webhooks/barnabas/internal/api"
+	"github.com/barnabas-webhooks/barnabas/test/process"
 	"github.com/barnabas-webhooks/barnabas/topics"
 )
 
@@ -151,7 +152,7 @@ func (i isolation) landed(ctx context.Context, m *run, measured int) (*Report, e
 		if err != nil || report.Of(Measured).Events >= measured || time.Now().After(until) {
 			return report, err
 		}
-		if !pause(ctx, time.Second/4) {
+		if !process.Pause(ctx, time.Second/4) {
 			return nil, ctx.Err()
 		}
 	}

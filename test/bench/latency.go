@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/barnabas-webhooks/barnabas/test/process"
 	"github.com/barnabas-webhooks/barnabas/topics"
 )
 
@@ -159,7 +160,7 @@ func (m *run) awaitTopic(ctx context.Context, topic string) error {
 		if err == nil && len(all[topic]) == m.Partitions {
 			return nil
 		}
-		if !pause(ctx, pollEvery) {
+		if !process.Pause(ctx, pollEvery) {
 			return fmt.Errorf("wait for topic %s: %w", topic, errors.Join(ctx.Err(), err))
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/barnabas-webhooks/barnabas/test/process"
 	"github.com/barnabas-webhooks/barnabas/topics"
 )
 
@@ -102,7 +103,7 @@ func pace(ctx context.Context, rate int, warming, lasting time.Duration, send fu
 	total := int((warming + lasting).Seconds() * float64(rate))
 	for n := range total {
 		at := time.Duration(float64(n) / float64(rate) * float64(time.Second))
-		if wait := at - time.Since(began); wait > 0 && !pause(ctx, wait) {
+		if wait := at - time.Since(began); wait > 0 && !process.Pause(ctx, wait) {
 			return
 		}
 		if at < warming {

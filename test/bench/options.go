@@ -1,11 +1,11 @@
 package bench
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"regexp"
 	"time"
+
+	"github.com/barnabas-webhooks/barnabas/test/process"
 )
 
 // Options of a run.
@@ -53,30 +53,17 @@ func DefaultOptions() Options {
 
 // Validate names every problem at once.
 func (o *Options) Validate() error {
-	var errs []error
-	in := func(name string, v, lowest, highest int) {
-		if v < lowest || v > highest {
-			errs = append(errs, fmt.Errorf("%s: %d is outside %d to %d", name, v, lowest, highest))
-		}
-	}
-	if o.Binary == "" {
-		errs = append(errs, errors.New("binary: the barnabas executable is needed"))
-	}
-	if o.Self == "" {
-		errs = append(errs, errors.New("self: the benchmark's executable is needed"))
-	}
-	in("rounds", o.Rounds, 1, 100)
-	if !(o.Events >= 0.001 && o.Events <= 10) {
-		errs = append(errs, fmt.Errorf("events: %v is outside 0.001 to 10", o.Events))
-	}
-	in("size", o.Size, MinPayload, maxBody/2)
-	in("partitions", o.Partitions, 1, 256)
-	in("connections", o.Connections, 1, 1000)
-	in("nodes", o.Nodes, 1, 4)
-	if len(o.chosen()) == 0 {
-		errs = append(errs, fmt.Errorf("scenario: none is called %s", o.Scenario))
-	}
-	return errors.Join(errs...)
+	var p process.Problems
+	p.Add(o.Binary == "", "binary: the barnabas executable is needed")
+	p.Add(o.Self == "", "self: the benchmark's executable is needed")
+	p.In("rounds", o.Rounds, 1, 100)
+	p.Add(!(o.Events >= 0.001 && o.Events <= 10), "events: %v is outside 0.001 to 10", o.Events)
+	p.In("size", o.Size, MinPayload, maxBody/2)
+	p.In("partitions", o.Partitions, 1, 256)
+	p.In("connections", o.Connections, 1, 1000)
+	p.In("nodes", o.Nodes, 1, 4)
+	p.Add(len(o.chosen()) == 0, "scenario: none is called %s", o.Scenario)
+	return p.Err()
 }
 
 // chosen are the scenarios to run. A filter that names a long one means it.

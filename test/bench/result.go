@@ -1,11 +1,11 @@
 package bench
 
 import (
-	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/barnabas-webhooks/barnabas/test/process"
 )
 
 // Figure is the name of something measured; its unit is in it.
@@ -174,11 +174,4 @@ func (r *Result) Held() bool {
 }
 
 // WriteJSON prints everything, each round included.
-func (r *Result) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	if err := e.Encode(r); err != nil {
-		return fmt.Errorf("print result: %w", err)
-	}
-	return nil
-}
+func (r *Result) WriteJSON(w io.Writer) error { return process.WriteJSON(w, r) }

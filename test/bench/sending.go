@@ -133,12 +133,12 @@ func (s *site) frontsCPU(ctx context.Context, fronts []*node, wait, lasting time
 		}
 		return all, nil
 	}
-	pause(ctx, wait)
+	process.Pause(ctx, wait)
 	before, err := sum()
 	if err != nil {
 		return 0, err
 	}
-	pause(ctx, lasting)
+	process.Pause(ctx, lasting)
 	after, err := sum()
 	return after - before, err
 }

@@ -7,17 +7,12 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/barnabas-webhooks/barnabas/internal/api"
-	"github.com/barnabas-webhooks/barnabas/internal/api/client"
-	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/test/process"
 	"github.com/barnabas-webhooks/barnabas/topics"
 )
@@ -79,7 +74,7 @@ endpoints: {secret_key: %q}
 	if err := s.awaitReady(ctx, setting); err != nil {
 		return nil, err
 	}
-	if err := s.save(ctx, setting, endpoints); err != nil {
+	if err := process.SaveEndpoints(ctx, setting.api, s.token, savers, endpoints); err != nil {
 		return nil, err
 	}
 	_, err = setting.Terminate()
@@ -130,27 +125,6 @@ func (s *site) awaitReady(ctx context.Context, nodes ...*node) error {
 
 // savers is how many endpoints are saved at a time.
 const savers = 32
-
-func (s *site) save(ctx context.Context, n *node, endpoints []api.EndpointSpec) error {
-	c, err := client.New(client.Options{
-		BaseURL: "http://" + n.api, Token: secret.String(s.token),
-		HTTP: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: savers}},
-	})
-	if err != nil {
-		return fmt.Errorf("save endpoints: %w", err)
-	}
-	saving, ctx := errgroup.WithContext(ctx)
-	saving.SetLimit(savers)
-	for _, spec := range endpoints {
-		saving.Go(func() error {
-			if _, err := c.PutEndpoint(ctx, spec); err != nil {
-				return fmt.Errorf("save endpoint %s: %w", spec.ID, err)
-			}
-			return nil
-		})
-	}
-	return saving.Wait()
-}
 
 // endpoint is one whose receiver answers after a while; parallel > 0: not ordered, with so many requests at a time.
 func (m *run) endpoint(id string, wait time.Duration, parallel int) api.EndpointSpec {

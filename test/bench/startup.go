@@ -153,7 +153,7 @@ func (s *site) startOnce(ctx context.Context, nth int) (Figures, error) {
 		return nil, err
 	}
 	f[FirstCame] = milliseconds(time.Unix(0, count.First).Sub(n.started))
-	if !pause(ctx, m.lasting(settling, time.Second)) {
+	if !process.Pause(ctx, m.lasting(settling, time.Second)) {
 		return nil, ctx.Err()
 	}
 	u, err := process.ReadUsage(n.PID)

@@ -92,7 +92,7 @@ func (w *watch) until(ctx context.Context, n int) (int, error) {
 		if !w.by.Running() {
 			return 0, fmt.Errorf("%s %w with exit code %d, see %s", w.by.Name, process.ErrEnded, w.by.Code, w.by.Log)
 		}
-		if !pause(ctx, pollEvery) {
+		if !process.Pause(ctx, pollEvery) {
 			return 0, ctx.Err()
 		}
 	}
@@ -122,7 +122,7 @@ func (n *node) settled(decisions int) func(context.Context) error {
 			if int(values["barnabas_decisions_total"]) >= decisions && values["barnabas_held_bytes"] == 0 {
 				return nil
 			}
-			if time.Now().After(until) || !pause(ctx, 5*pollEvery) {
+			if time.Now().After(until) || !process.Pause(ctx, 5*pollEvery) {
 				return fmt.Errorf("%w: %s has settled %v of %d", errStalled, n.Name, values["barnabas_decisions_total"], decisions)
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/barnabas-webhooks/barnabas/internal/api"
 	"github.com/barnabas-webhooks/barnabas/internal/testkit/realkafka"
 	"github.com/barnabas-webhooks/barnabas/processor/sign"
+	"github.com/barnabas-webhooks/barnabas/test/process"
 )
 
 const (
@@ -237,7 +238,7 @@ func (c *chaos) settled(ctx context.Context) bool {
 				return true
 			}
 		}
-		if !pause(ctx, 500*time.Millisecond) {
+		if !process.Pause(ctx, 500*time.Millisecond) {
 			c.say("gave up waiting: %d records are not settled (%v)", len(live), err)
 			return false
 		}
@@ -251,7 +252,7 @@ func (c *chaos) say(format string, args ...any) {
 
 // report prints how far the run is, every five seconds.
 func (c *chaos) report(ctx context.Context) {
-	for pause(ctx, 5*time.Second) {
+	for process.Pause(ctx, 5*time.Second) {
 		landed, open := c.receivers.progress()
 		running := 0
 		for _, w := range c.fleet.workers {

@@ -88,7 +88,7 @@ func (m *mayhem) run(ctx context.Context, faults []fault) error {
 		if f.calm {
 			m.awaitCalm(ctx, 30*time.Second)
 		}
-		if !pause(ctx, f.wait) {
+		if !process.Pause(ctx, f.wait) {
 			break
 		}
 		if err := m.do(ctx, f.kind); err != nil {
@@ -99,15 +99,6 @@ func (m *mayhem) run(ctx context.Context, faults []fault) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return errors.Join(m.errs...)
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }
 
 func (m *mayhem) did(kind faultKind, format string, args ...any) {
@@ -169,7 +160,7 @@ func (m *mayhem) killOne(ctx context.Context, of []*member) error {
 	victim, p := m.pick(of)
 	if victim == nil {
 		// All are down at once: rare, and no reason to do without the kill.
-		if !pause(ctx, time.Second) {
+		if !process.Pause(ctx, time.Second) {
 			return nil
 		}
 		return m.killOne(ctx, of)
@@ -233,7 +224,7 @@ func (m *mayhem) freezeOne(ctx context.Context) error {
 	length := m.session + m.between(time.Second, 4*time.Second)
 	m.did(freezeWorker, " %s for %s", victim.name, length.Round(100*time.Millisecond))
 	m.repair(func() error {
-		pause(ctx, length)
+		process.Pause(ctx, length)
 		err := victim.thaw()
 		m.cut(Cut{Kind: CutFreeze, PID: p.PID, From: from, To: time.Now()})
 		return err
@@ -269,7 +260,7 @@ func (m *mayhem) awaitReady(ctx context.Context, w *member) bool {
 
 func (m *mayhem) awaitRunning(ctx context.Context, w *member) bool {
 	for !w.running() {
-		if !pause(ctx, 50*time.Millisecond) {
+		if !process.Pause(ctx, 50*time.Millisecond) {
 			return false
 		}
 	}
@@ -286,7 +277,7 @@ func (m *mayhem) replay(ctx context.Context) error {
 	}
 	killed := ""
 	if m.rnd.IntN(2) == 0 {
-		pause(ctx, m.between(200*time.Millisecond, 3*time.Second))
+		process.Pause(ctx, m.between(200*time.Millisecond, 3*time.Second))
 		_ = cmd.Process.Signal(syscall.SIGKILL) // it may have ended
 		killed = ", killed"
 	}
@@ -299,7 +290,7 @@ func (m *mayhem) replay(ctx context.Context) error {
 func (m *mayhem) awaitCalm(ctx context.Context, most time.Duration) {
 	limited, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	for !m.calm(limited) && pause(limited, 200*time.Millisecond) {
+	for !m.calm(limited) && process.Pause(limited, 200*time.Millisecond) {
 	}
 }
 

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -16,10 +14,10 @@ import (
 
 // member is one place in the fleet: a process, and the one that takes its place when it has ended.
 type member struct {
-	name  string
-	role  string // of barnabas serve
-	api   string // address; empty: none
-	ready string // URL
+	name    string
+	role    string // of barnabas serve
+	api     string // address; empty: none
+	metrics string // address
 
 	mu      sync.Mutex // guards what follows
 	current *process.Process
@@ -33,7 +31,6 @@ type fleet struct {
 	binary  string
 	workers []*member
 	apis    []*member
-	http    *http.Client
 
 	mu     sync.Mutex         // guards what follows
 	boots  []*process.Process // every worker that ever ran
@@ -42,17 +39,14 @@ type fleet struct {
 }
 
 func newFleet(s *site, binary string, workers, apis int) (*fleet, error) {
-	f := &fleet{
-		site: s, binary: binary,
-		http: &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}},
-	}
+	f := &fleet{site: s, binary: binary}
 	taken := map[int]bool{}
 	place := func(name, role string) (*member, error) {
 		addr, err := process.FreeAddr(taken)
 		if err != nil {
 			return nil, err
 		}
-		return &member{name: name, role: role, ready: "http://" + addr + "/readyz"}, nil
+		return &member{name: name, role: role, metrics: addr}, nil
 	}
 	for i := range workers {
 		m, err := place(fmt.Sprintf("worker-%d", i+1), "processor")
@@ -80,7 +74,7 @@ func (f *fleet) all() []*member { return append(append([]*member{}, f.apis...), 
 func (f *fleet) start(m *member) error {
 	args := []string{
 		"serve", "--config", f.site.config, "--roles", m.role, "--set", "kafka.client_id=" + m.name,
-		"--set", "metrics.listen=" + strings.TrimSuffix(strings.TrimPrefix(m.ready, "http://"), "/readyz"),
+		"--set", "metrics.listen=" + m.metrics,
 	}
 	if m.api != "" {
 		args = append(args, "--set", "api.listen="+m.api)
@@ -159,7 +153,7 @@ func (m *member) thaw() error {
 // awaitReady waits until the members say that they are ready.
 func (f *fleet) awaitReady(ctx context.Context, members ...*member) error {
 	for _, m := range members {
-		for !f.isReady(ctx, m) {
+		for !process.IsReady(ctx, m.metrics) {
 			select {
 			case <-ctx.Done():
 				return fmt.Errorf("%s is not ready, see its log in %s: %w", m.name, f.site.dir, ctx.Err())
@@ -168,19 +162,6 @@ func (f *fleet) awaitReady(ctx context.Context, members ...*member) error {
 		}
 	}
 	return nil
-}
-
-func (f *fleet) isReady(ctx context.Context, m *member) bool {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, m.ready, http.NoBody)
-	if err != nil {
-		return false
-	}
-	resp, err := f.http.Do(req)
-	if err != nil {
-		return false
-	}
-	_ = resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
 }
 
 // terminate ends a member by SIGTERM and holds it to exit code 0.

@@ -1,10 +1,10 @@
 package chaos
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"time"
+
+	"github.com/barnabas-webhooks/barnabas/test/process"
 )
 
 // Options of a run.
@@ -44,24 +44,13 @@ func DefaultOptions() Options {
 
 // Validate names every problem at once.
 func (o *Options) Validate() error {
-	var errs []error
-	in := func(name string, v, lowest, highest int) {
-		if v < lowest || v > highest {
-			errs = append(errs, fmt.Errorf("%s: %d is outside %d to %d", name, v, lowest, highest))
-		}
-	}
-	if o.Binary == "" {
-		errs = append(errs, errors.New("binary: the barnabas executable is needed"))
-	}
-	in("kills", o.Kills, 0, 10_000)
-	in("rate", o.Rate, 1, 5000)
-	in("endpoints", o.Endpoints, 10, 2000)
-	in("partitions", o.Partitions, 1, 64)
-	if o.Session < 3*time.Second || o.Session > time.Minute {
-		errs = append(errs, fmt.Errorf("session: %s is outside 3s to 1m", o.Session))
-	}
-	if o.Limit <= 0 {
-		errs = append(errs, fmt.Errorf("limit: %s must be positive", o.Limit))
-	}
-	return errors.Join(errs...)
+	var p process.Problems
+	p.Add(o.Binary == "", "binary: the barnabas executable is needed")
+	p.In("kills", o.Kills, 0, 10_000)
+	p.In("rate", o.Rate, 1, 5000)
+	p.In("endpoints", o.Endpoints, 10, 2000)
+	p.In("partitions", o.Partitions, 1, 64)
+	p.Add(o.Session < 3*time.Second || o.Session > time.Minute, "session: %s is outside 3s to 1m", o.Session)
+	p.Add(o.Limit <= 0, "limit: %s must be positive", o.Limit)
+	return p.Err()
 }

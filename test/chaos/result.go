@@ -1,11 +1,12 @@
 package chaos
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"text/tabwriter"
 	"time"
+
+	"github.com/barnabas-webhooks/barnabas/test/process"
 )
 
 // Summary is what was done, beside what became of it.
@@ -73,14 +74,7 @@ func NewResult(e *Evidence) *Result {
 func (r *Result) Held() bool { return len(r.Violations) == 0 }
 
 // WriteJSON prints the result as JSON.
-func (r *Result) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	if err := e.Encode(r); err != nil {
-		return fmt.Errorf("print result: %w", err)
-	}
-	return nil
-}
+func (r *Result) WriteJSON(w io.Writer) error { return process.WriteJSON(w, r) }
 
 // WriteTable prints the result for people.
 func (r *Result) WriteTable(w io.Writer) error {

@@ -191,7 +191,7 @@ func (m *run) measure(ctx context.Context) (err error) {
 		return fmt.Errorf("live events: %w", err)
 	}
 	for until := time.Now().Add(landPatience); time.Now().Before(until) && m.landing(); {
-		if !pause(ctx, 100*time.Millisecond) {
+		if !process.Pause(ctx, 100*time.Millisecond) {
 			return ctx.Err()
 		}
 	}
@@ -257,16 +257,6 @@ func (m *run) watch(ctx context.Context) error {
 			m.say("out of patience")
 			return nil
 		}
-	}
-}
-
-// pause waits; false: ctx has ended.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 

@@ -1,10 +1,10 @@
 package memory
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"time"
+
+	"github.com/barnabas-webhooks/barnabas/test/process"
 )
 
 // Options of a run.
@@ -53,29 +53,18 @@ func DefaultOptions() Options {
 
 // Validate names every problem at once.
 func (o *Options) Validate() error {
-	var errs []error
-	in := func(name string, v, lowest, highest int) {
-		if v < lowest || v > highest {
-			errs = append(errs, fmt.Errorf("%s: %d is outside %d to %d", name, v, lowest, highest))
-		}
-	}
-	if o.Binary == "" {
-		errs = append(errs, errors.New("binary: the barnabas executable is needed"))
-	}
-	in("events", o.Events, 1000, 100_000_000)
-	in("size", o.Size, 64, 512<<10)
-	in("endpoints", o.Endpoints, 3, 100_000)
-	in("healthy", o.Healthy, 1, 100)
-	in("rate", o.Rate, 1, 1000)
-	in("partitions", o.Partitions, 4, 256)
-	in("limit", o.Limit, 1, 1<<20)
-	if o.After < 0 {
-		errs = append(errs, fmt.Errorf("after: %s must not be negative", o.After))
-	}
-	if o.Patience <= 0 {
-		errs = append(errs, fmt.Errorf("patience: %s must be positive", o.Patience))
-	}
-	return errors.Join(errs...)
+	var p process.Problems
+	p.Add(o.Binary == "", "binary: the barnabas executable is needed")
+	p.In("events", o.Events, 1000, 100_000_000)
+	p.In("size", o.Size, 64, 512<<10)
+	p.In("endpoints", o.Endpoints, 3, 100_000)
+	p.In("healthy", o.Healthy, 1, 100)
+	p.In("rate", o.Rate, 1, 1000)
+	p.In("partitions", o.Partitions, 4, 256)
+	p.In("limit", o.Limit, 1, 1<<20)
+	p.Add(o.After < 0, "after: %s must not be negative", o.After)
+	p.Add(o.Patience <= 0, "patience: %s must be positive", o.Patience)
+	return p.Err()
 }
 
 // apart is how many partitions no dead endpoint is in.

@@ -1,11 +1,12 @@
 package memory
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"time"
+
+	"github.com/barnabas-webhooks/barnabas/test/process"
 )
 
 // Lateness is how long live events for healthy endpoints took from being made to arriving, in milliseconds.
@@ -144,14 +145,7 @@ func (r *Result) third(n int) float64 {
 func (r *Result) Held() bool { return len(r.Violations) == 0 }
 
 // WriteJSON prints the result as JSON, all samples included.
-func (r *Result) WriteJSON(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	if err := e.Encode(r); err != nil {
-		return fmt.Errorf("print result: %w", err)
-	}
-	return nil
-}
+func (r *Result) WriteJSON(w io.Writer) error { return process.WriteJSON(w, r) }
 
 // rows is how many moments the table shows.
 const rows = 14

@@ -6,16 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
-	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/barnabas-webhooks/barnabas/internal/api"
-	"github.com/barnabas-webhooks/barnabas/internal/api/client"
-	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/test/process"
 	"github.com/barnabas-webhooks/barnabas/topics"
 )
@@ -92,31 +86,14 @@ func (s *site) start(binary, name, roles string, set []string) (*process.Process
 
 // saveEndpoints makes all endpoints known through the API.
 func (s *site) saveEndpoints(ctx context.Context, r *receivers) error {
-	c, err := client.New(client.Options{
-		BaseURL: "http://" + s.api, Token: secret.String(s.token), HTTP: &http.Client{
-			Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: savers},
-		},
-	})
-	if err != nil {
-		return fmt.Errorf("save endpoints: %w", err)
-	}
-	saving, ctx := errgroup.WithContext(ctx)
-	saving.SetLimit(savers)
-	save := func(id, url string) {
-		saving.Go(func() error {
-			if _, err := c.PutEndpoint(ctx, api.EndpointSpec{ID: id, URL: url}); err != nil {
-				return fmt.Errorf("save endpoint %s: %w", id, err)
-			}
-			return nil
-		})
-	}
+	var specs []api.EndpointSpec
 	for i, id := range s.dead {
-		save(id, r.dead[i%len(r.dead)]+id)
+		specs = append(specs, api.EndpointSpec{ID: id, URL: r.dead[i%len(r.dead)] + id})
 	}
 	for _, id := range append(append([]string{}, s.near...), s.apart...) {
-		save(id, r.healthy+id)
+		specs = append(specs, api.EndpointSpec{ID: id, URL: r.healthy + id})
 	}
-	return saving.Wait()
+	return process.SaveEndpoints(ctx, s.api, s.token, savers, specs)
 }
 
 // savers is how many endpoints are saved at a time.

@@ -25,7 +25,7 @@ var ErrEnded = errors.New("ended by itself")
 // AwaitReady waits until the process says at /readyz of addr, its operators' listener, that it is ready.
 func (p *Process) AwaitReady(ctx context.Context, addr string) error {
 	for {
-		if isReady(ctx, addr) {
+		if IsReady(ctx, addr) {
 			return nil
 		}
 		select {
@@ -38,7 +38,8 @@ func (p *Process) AwaitReady(ctx context.Context, addr string) error {
 	}
 }
 
-func isReady(ctx context.Context, addr string) bool {
+// IsReady says whether the process whose operators' listener has this address says that it is ready.
+func IsReady(ctx context.Context, addr string) bool {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	return Fetch(ctx, "http://"+addr+"/readyz", io.Discard) == nil

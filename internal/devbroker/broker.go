@@ -112,6 +112,7 @@ func Start(o Options) (*Broker, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start the embedded broker on 127.0.0.1:%d with data in %s: %w", o.Port, o.Dir, err), lock.Unlock())
 	}
+	WholeFetches(cluster)
 	return &Broker{cluster: cluster, lock: lock, dir: o.Dir, addr: cluster.ListenAddrs()[0]}, nil
 }
 

@@ -42,4 +42,8 @@
 //  10. A batch and its index entry are two writes. After a kill between them kfake
 //     takes a transaction's batch for a plain one, and what was never committed is
 //     read as committed. Start writes such an index anew.
+//  11. An answer to a fetch that is cut at the request's MaxBytes leaves out which
+//     transactions were aborted in the partition it is cut in, and what was never
+//     committed is read as committed. Here fetches are bounded per partition
+//     ([WholeFetches], which every kfake that runs long and full needs).
 package devbroker

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -186,6 +187,37 @@ func TestLimit_RequireStableHoldsTheWholeGroup(t *testing.T) {
 	require.Equal(t, []int16{88}, codes(), "kfake's limit: UNSTABLE_OFFSET_COMMIT for a partition that the transaction does not touch")
 	require.NoError(t, txn.EndTransaction(t.Context(), kgo.TryCommit))
 	require.Equal(t, []int16{0, 0}, codes())
+}
+
+// Limit 11: a batch that was aborted, and one that was committed and has no room behind it.
+func TestLimit_ACutFetchForgetsWhatWasAborted(t *testing.T) {
+	t.Parallel()
+	mended := start(t, t.TempDir())
+	bare, err := kfake.NewCluster(kfake.NumBrokers(1))
+	require.NoError(t, err)
+	defer bare.Close()
+	large := strings.Repeat("x", 1000)
+	read := func(at broker) []string {
+		cl, err := kgo.NewClient(kgo.SeedBrokers(at.Addr()), kgo.TransactionalID("boot"), kgo.ProducerBatchCompression(kgo.NoCompression()))
+		require.NoError(t, err)
+		defer cl.Close()
+		createTopic(t, cl, topic, 1, nil)
+		for _, end := range []struct {
+			name string
+			how  kgo.TransactionEndTry
+		}{{"aborted", kgo.TryAbort}, {"committed", kgo.TryCommit}} {
+			require.NoError(t, cl.BeginTransaction())
+			require.NoError(t, cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Key: []byte(end.name), Value: []byte(large)}).FirstErr())
+			require.NoError(t, cl.EndTransaction(t.Context(), end.how))
+		}
+		var keys []string
+		for _, r := range readAll(t, at, topic, committed(), kgo.FetchMaxBytes(1500), kgo.FetchMaxPartitionBytes(1500)) {
+			keys = append(keys, string(r.Key))
+		}
+		return keys
+	}
+	require.Equal(t, []string{"aborted", "committed"}, read(addr(bare.ListenAddrs()[0])), "kfake's limit: if nothing aborted is read now, it names it")
+	require.Equal(t, []string{"committed"}, read(mended))
 }
 
 // produceRaw sends the same one-record batch, sequence 0, and gives the offset that is answered.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/barnabas-webhooks/barnabas/internal/app"
 	"github.com/barnabas-webhooks/barnabas/internal/config"
+	"github.com/barnabas-webhooks/barnabas/internal/devbroker"
 	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/topics"
 )
@@ -86,6 +87,7 @@ func NewWorldOf(t *testing.T, s Setting) *World {
 	t.Cleanup(cluster.Close)
 	w.cluster = cluster
 	stampAtBroker(cluster)
+	devbroker.WholeFetches(cluster)
 
 	w.cfg = config.Default()
 	w.cfg.Topics.Partitions, w.cfg.Topics.Replication, w.cfg.Topics.Create = 4, 1, true

@@ -3,6 +3,8 @@ package unit_test
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,18 +20,32 @@ import (
 
 // claims is a unit.Claims: gaps hold one claim at their first offset.
 type claims struct {
+	mu     sync.Mutex // guards what follows
 	gaps   [][2]int64
 	failed []error
 }
 
 func (c *claims) ReadGap(_ settle.Owner, from, to int64, done func([]schemas.Claim, int64)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.gaps = append(c.gaps, [2]int64{from, to})
 	go done([]schemas.Claim{{
 		EndpointID: "ep", Key: "stale", DeliveryID: "dlv_stale", PayloadHash: make([]byte, 16), ClaimedAt: time.Now(), Verdict: schemas.VerdictFirst,
 	}}, to)
 }
 
-func (c *claims) Failed(_ settle.Owner, err error) { c.failed = append(c.failed, err) }
+func (c *claims) Failed(_ settle.Owner, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failed = append(c.failed, err)
+}
+
+// seen is what it was asked to read, and what failed.
+func (c *claims) seen() (gaps [][2]int64, failed []error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.gaps), slices.Clone(c.failed)
+}
 
 // watched is a store that says what was asked of it, and fails when it is told to.
 type watched struct {
@@ -78,10 +94,12 @@ func TestUnit_ReadsWhatOthersWroteInBetween(t *testing.T) {
 		}
 		send(1500)
 		require.GreaterOrEqual(t, store.position.Load(), int64(1000))
-		require.Empty(t, r.claims.gaps)
+		gaps, _ := r.claims.seen()
+		require.Empty(t, gaps)
 		r.journal.skip(3)
 		send(1600)
-		require.Equal(t, [][2]int64{{1500, 1503}}, r.claims.gaps)
+		gaps, _ = r.claims.seen()
+		require.Equal(t, [][2]int64{{1500, 1503}}, gaps)
 		require.GreaterOrEqual(t, store.position.Load(), int64(1503+600))
 		r.event("ep", "stale", `{"other":1}`)
 		time.Sleep(time.Second)
@@ -104,8 +122,9 @@ func TestUnit_EndsWhenClaimsCannotBeRead(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		<-r.unit.Done()
-		require.Len(t, r.claims.failed, 1)
-		require.ErrorIs(t, r.claims.failed[0], errDisk)
+		_, failed := r.claims.seen()
+		require.Len(t, failed, 1)
+		require.ErrorIs(t, failed[0], errDisk)
 		require.Len(t, r.sender.seen(), 1)
 		require.EqualValues(t, 1, r.committed(r.Catalogue.Events()))
 		require.True(t, store.closed.Load())

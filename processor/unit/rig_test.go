@@ -384,6 +384,8 @@ type journal struct {
 	hold     bool
 	next     int64 // offset of the next claim
 	held     []func()
+	durable  []func() // to be called in their order, as a Kafka client does
+	acking   bool     // a goroutine calls them
 	claims   []schemas.Claim
 	breakers []schemas.BreakerTransition
 }
@@ -399,7 +401,28 @@ func (j *journal) AppendClaim(_ int32, c *schemas.Claim, done func(int64)) {
 		j.held = append(j.held, durable)
 		return
 	}
-	go durable()
+	j.acknowledge(durable)
+}
+
+// acknowledge is called with j.mu held.
+func (j *journal) acknowledge(durable ...func()) {
+	j.durable = append(j.durable, durable...)
+	if j.acking {
+		return
+	}
+	j.acking = true
+	go func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		for len(j.durable) > 0 {
+			first := j.durable[0]
+			j.durable = j.durable[1:]
+			j.mu.Unlock()
+			first()
+			j.mu.Lock()
+		}
+		j.acking = false
+	}()
 }
 
 func (j *journal) AppendBreaker(_ int32, b *schemas.BreakerTransition) {
@@ -419,9 +442,7 @@ func (j *journal) release() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.hold = false
-	for _, done := range j.held {
-		go done()
-	}
+	j.acknowledge(j.held...)
 	j.held = nil
 }
 

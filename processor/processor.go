@@ -125,9 +125,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		Observer: settle.Observer{Settled: p.metrics.SettledBeat, Failed: func(error) { p.metrics.SettleFailures.Inc() }},
 	})
 	p.ownership.begin(life, ids, settler, facts.NewJournal(life, writer, p.opts.Catalogue, p.opts.Log), &facts.Restorer{
-		NewClient: func(at map[string]map[int32]kgo.Offset) (*kgo.Client, error) {
-			return p.client(kgo.ConsumePartitions(at))
-		},
+		NewClient: p.client,
 		Admin: kadm.NewClient(admin), Catalogue: p.opts.Catalogue, Claims: p.opts.Claims, Window: p.opts.Window, Log: p.opts.Log,
 	})
 	leasing.Go(func() { p.ownership.lease.Run(life) })

@@ -2,6 +2,7 @@ package unit_test
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -132,6 +133,36 @@ func TestUnit_NothingIsSealedBeforeItsClaimIsDurable(t *testing.T) {
 		require.Equal(t, int64(3), r.committed(r.Catalogue.Events()))
 		r.end()
 	})
+}
+
+// Counts at the end of their range: a record that could be read must be settled, whatever it becomes (invariant 12).
+func TestUnit_CountsAtTheirEndAreSettled(t *testing.T) {
+	for name, most := range map[string]func(*schemas.Delivery){
+		"attempts": func(d *schemas.Delivery) { d.Attempts = math.MaxInt32 },
+		"total":    func(d *schemas.Delivery) { d.History.TotalAttempts = math.MaxInt32 },
+		"holds":    func(d *schemas.Delivery) { d.Holds = math.MaxInt32 },
+		"replays":  func(d *schemas.Delivery) { d.Replays = math.MaxInt32 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t).start()
+				r.endpoint("ep")
+				r.sender.always(500)
+				for range 10 { // enough for the breaker to open, so that the last are held
+					d := delivery("dlv_1", "ep", 0)
+					most(&d)
+					r.waiting(0, d)
+					value, err := schemas.EncodeDelivery(&d)
+					require.NoError(t, err)
+					r.log.append(&kgo.Record{Topic: r.Catalogue.Replay(), Key: []byte("ep"), Value: value})
+				}
+				time.Sleep(27 * time.Hour)
+				r.idle()
+				require.Len(t, r.letters(), 20)
+				r.end()
+			})
+		})
+	}
 }
 
 // C-127: what cannot be read becomes a dead letter with its bytes and coordinates, in events, a

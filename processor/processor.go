@@ -126,7 +126,7 @@ func (p *Processor) Run(ctx context.Context) error {
 	})
 	p.ownership.begin(life, ids, settler, facts.NewJournal(life, writer, p.opts.Catalogue, p.opts.Log), &facts.Restorer{
 		NewClient: p.client,
-		Admin: kadm.NewClient(admin), Catalogue: p.opts.Catalogue, Claims: p.opts.Claims, Window: p.opts.Window, Log: p.opts.Log,
+		Admin:     kadm.NewClient(admin), Catalogue: p.opts.Catalogue, Claims: p.opts.Claims, Window: p.opts.Window, Log: p.opts.Log,
 	})
 	leasing.Go(func() { p.ownership.lease.Run(life) })
 	settled := make(chan error, 1)

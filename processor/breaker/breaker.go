@@ -122,11 +122,7 @@ func (b *Breaker) Admit(now time.Time) (Admission, Ticket) {
 	switch {
 	case b.state == closed:
 		return Admission{OK: true}, Ticket{generation: b.generation}
-	case b.state == open && now.Before(b.since):
-		// A stepped clock, or a restored time from another configuration, must not lock an endpoint away.
-		if latest := now.Add(b.cfg.longest()); b.since.After(latest) {
-			b.since = latest
-		}
+	case b.opened(now):
 		return Admission{Until: b.since}, Ticket{}
 	case b.probing && !b.overdue(now):
 		return Admission{}, Ticket{}
@@ -136,6 +132,18 @@ func (b *Breaker) Admit(now time.Time) (Admission, Ticket) {
 	b.probing = true
 	b.generation++
 	return Admission{OK: true, Probe: true}, Ticket{generation: b.generation, probe: true}
+}
+
+// opened says that the breaker is open, and its time is not up. A time that no opening has, because a clock was
+// stepped or of another configuration, is cut: it must not lock an endpoint away.
+func (b *Breaker) opened(now time.Time) bool {
+	if b.state != open || !now.Before(b.since) {
+		return false
+	}
+	if latest := now.Add(b.cfg.longest()); b.since.After(latest) {
+		b.since = latest
+	}
+	return true
 }
 
 // overdue says that the probe under way took longer than any attempt can: it is lost.
@@ -239,7 +247,7 @@ func (b *Breaker) Peek(now time.Time) (State, time.Time) {
 	switch {
 	case b.state == closed:
 		return Closed, time.Time{}
-	case b.state == open && now.Before(b.since):
+	case b.opened(now):
 		return Open, b.since
 	}
 	return HalfOpen, time.Time{}

@@ -392,7 +392,7 @@ func TestUnit_GoesOnFromWhatWasRestored(t *testing.T) {
 		}))
 		r.log.base[r.Catalogue.Events()] = 10
 		r.startWith(unit.Restored{Arbiter: arbiter, Breakers: map[string]*schemas.BreakerTransition{
-			"down": {EndpointID: "down", State: "open", Trips: 3, OpenUntil: time.Now().Add(time.Hour)},
+			"down": {EndpointID: "down", State: "open", Trips: 3, OpenUntil: time.Now().Add(15 * time.Minute)},
 			"ep":   {EndpointID: "ep", State: "closed"},
 		}})
 		r.event("ep", "k", `{}`)
@@ -403,7 +403,7 @@ func TestUnit_GoesOnFromWhatWasRestored(t *testing.T) {
 		require.InDelta(t, 1, r.metric("barnabas_breakers_open", ""), 0)
 		time.Sleep(3 * time.Hour)
 		require.Len(t, r.sender.seen("down"), 1)
-		require.GreaterOrEqual(t, r.sender.seen("down")[0].At.Sub(r.log.all(r.Catalogue.Events())[0].Timestamp), time.Hour)
+		require.GreaterOrEqual(t, r.sender.seen("down")[0].At.Sub(r.log.all(r.Catalogue.Events())[0].Timestamp), 15*time.Minute)
 		require.InDelta(t, 0, r.metric("barnabas_breakers_open", ""), 0)
 		r.end()
 	})

@@ -212,11 +212,11 @@ func deliveryOf(e *schemas.Event, r *kgo.Record) *schemas.Delivery {
 	if d.ID == "" {
 		d.ID = schemas.DeriveDeliveryID(at, r.Timestamp.UnixMilli())
 	}
+	// It was accepted when it was written, here or, before a re-route, elsewhere. A producer's clock, or its idea of
+	// milliseconds, is not ours: an acceptance of two days ago would end the lifetime before the first attempt.
 	if d.Origin == (schemas.Coordinates{}) {
-		d.Origin = at
+		d.Origin, d.AcceptedAt = at, r.Timestamp
 	}
-	// The producer's clock is not ours: an acceptance after the record was written
-	// is not believed.
 	if d.AcceptedAt.IsZero() || d.AcceptedAt.After(r.Timestamp) {
 		d.AcceptedAt = r.Timestamp
 	}

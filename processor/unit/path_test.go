@@ -267,6 +267,33 @@ func TestUnit_ReroutesWhatIsMisplaced(t *testing.T) {
 	})
 }
 
+// A producer's clock, or seconds where milliseconds are meant, does not end the lifetime of an event that was written
+// just now. What was re-routed was accepted when it was first written.
+func TestUnit_TheLifetimeCountsFromTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t).start()
+		r.endpoint("ep")
+		send := func(accepted time.Time, origin schemas.Coordinates) {
+			value, err := schemas.EncodeEvent(&schemas.Event{
+				EndpointID: "ep", EventType: "test.event", Payload: []byte(`{}`), AcceptedAt: accepted, Origin: origin,
+			})
+			require.NoError(t, err)
+			r.log.append(record(r.Catalogue.Events(), "ep", value))
+			time.Sleep(time.Second)
+		}
+		for _, accepted := range []time.Time{time.UnixMilli(1_700_000_000), time.Now().Add(-27 * time.Hour), time.Now().AddDate(1, 0, 0)} {
+			send(accepted, schemas.Coordinates{})
+		}
+		require.Len(t, r.sender.seen(), 3)
+		require.Empty(t, r.letters())
+
+		send(time.Now().Add(-27*time.Hour), schemas.Coordinates{Topic: r.Catalogue.Events(), Partition: 3, Offset: 7})
+		require.Len(t, r.letters(), 1)
+		require.Equal(t, schemas.ReasonExpired, r.letters()[0].Reason)
+		r.end()
+	})
+}
+
 // After a crash the new owner skips what was done above the commit, and gives what it reads again the same id.
 func TestUnit_SkipsWhatWasDoneBeforeACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

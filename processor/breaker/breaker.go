@@ -233,6 +233,14 @@ func (b *Breaker) Reset(time.Time) (Transition, bool) {
 	return Transition{From: from, To: Closed, Reason: ReasonReset}, true
 }
 
+// CountAnew is for an endpoint that was switched on again: a closed breaker forgets what it has counted, and results that
+// are under way, so that the endpoint has all thresholds and full width. On an open one it does nothing: that is for Reset.
+func (b *Breaker) CountAnew() {
+	if b.state == closed {
+		*b = Breaker{cfg: b.cfg, generation: b.generation + 1}
+	}
+}
+
 // Peek tells the state without taking the probe: State, and until when it is open. An open
 // breaker whose time is up is half open; the time is zero unless the state is Open.
 func (b *Breaker) Peek(now time.Time) (State, time.Time) {

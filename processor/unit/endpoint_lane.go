@@ -32,6 +32,7 @@ type endpointLane struct {
 	goneAt time.Time // when it was last asked to be switched off
 	// resetAt is up to when operators' resets of the breaker have been heeded.
 	resetAt time.Time
+	epoch   int64 // of the endpoint when it was last looked at
 
 	// pace is a moving average of the time between completions; backlog counts
 	// what was spilled and has not come back, by the class it will have then.
@@ -88,20 +89,29 @@ func (u *Unit) rateDelay(l *endpointLane, ep *endpoint.Endpoint, now time.Time) 
 	if wait > 0 {
 		return wait
 	}
-	if wait = l.rateDelay(ep, now); wait > 0 {
+	if wait = l.rateDelay(ep, u.begunAt, now); wait > 0 {
 		giveBack()
 	}
 	return wait
 }
 
-// rateDelay takes a token of the endpoint's rate, or says how long until there is one.
-func (l *endpointLane) rateDelay(ep *endpoint.Endpoint, now time.Time) time.Duration {
+// takeover bounds for how long an endpoint of a low rate gets nothing after its unit has moved.
+const takeover = time.Minute
+
+// rateDelay takes a token of the endpoint's rate, or says how long until there is one. The owner before may have
+// posted just before the unit began here, which nobody knows any more: so the first token is there one interval after
+// that, and the rate holds over restarts and moves (C-110); of less than one a minute, it may be one too many.
+func (l *endpointLane) rateDelay(ep *endpoint.Endpoint, begunAt, now time.Time) time.Duration {
 	if ep.RatePerSecond <= 0 {
 		l.limiter = nil
 		return 0
 	}
 	limit := rate.Limit(ep.RatePerSecond)
 	if l.limiter == nil {
+		first := time.Duration(min(float64(time.Second)/ep.RatePerSecond, float64(takeover)))
+		if wait := begunAt.Add(first).Sub(now); wait > 0 {
+			return wait
+		}
 		l.limiter = rate.NewLimiter(limit, 1)
 	} else if l.limiter.Limit() != limit {
 		l.limiter.SetLimitAt(now, limit)

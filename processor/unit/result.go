@@ -119,8 +119,13 @@ func (u *Unit) transition(l *endpointLane, t breaker.Transition, now time.Time) 
 	})
 }
 
-// reset closes the breaker when an operator said so since it was last changed.
+// reset closes the breaker when an operator said so since it was last changed. One that is closed goes on counting, so that
+// saying so again and again hides no outage, unless the endpoint was off in between.
 func (u *Unit) reset(l *endpointLane, ep *endpoint.Endpoint, now time.Time) {
+	if l.epoch != ep.Epoch {
+		l.epoch = ep.Epoch
+		l.breaker.CountAnew()
+	}
 	if !ep.BreakerResetAt.After(l.resetAt) {
 		return
 	}

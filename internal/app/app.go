@@ -140,6 +140,7 @@ func (a *App) buildSender() (err error) {
 		return fmt.Errorf("deliver: %w", err)
 	}
 	a.closers = append(a.closers, a.sender.Close)
+	a.watchEgress()
 	if a.sender.RootsEmpty() {
 		a.log.Warn("the system has no certificate authorities: every https delivery will fail; install ca-certificates or set egress.ca_file")
 	}

@@ -45,6 +45,7 @@ func Layers() []Layer {
 			{Path: "processor/egress", Why: "the guard on what is dialled; the API asks it too"},
 			{Path: "processor/tracker", Only: nothing, Why: "offsets in, commit out: arithmetic, fuzzed against a naive model"},
 			{Path: "processor/lane", Why: "queues of one unit"},
+			{Path: "processor/aimd", Only: nothing, Why: "how many requests one endpoint bears: arithmetic"},
 			{Path: "processor/breaker", Why: "state machine of one endpoint's health"},
 			{Path: "processor/caps", Why: "what units share: in flight, bytes, rate"},
 			{Path: "processor/lease", Why: "whether a process may still take its units for its own"},

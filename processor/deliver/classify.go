@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/barnabas-webhooks/barnabas/processor/egress"
 	"github.com/barnabas-webhooks/barnabas/retry"
@@ -24,10 +26,11 @@ func (e *ProxyError) Error() string {
 
 // fault is a classified failure.
 type fault struct {
-	class retry.Class
-	text  string
-	stale bool
-	local bool
+	class  retry.Class
+	text   string
+	stale  bool
+	local  bool
+	lasted time.Duration // how long a local fault has lasted
 }
 
 // classify says what a failed round trip came to. It goes by error types, through any wrapping, and by how far the
@@ -38,9 +41,16 @@ func classify(err error, seen snapshot) fault {
 	var resolve *egress.ResolveError
 	var connect *egress.ConnectError
 	var proxy *ProxyError
+	var unhealthy *egress.UnhealthyError
 	switch {
 	case errors.As(err, &blocked):
 		return fault{class: retry.Blocked, text: blocked.Error()}
+	case errors.As(err, &unhealthy):
+		f := fault{class: retry.Connect, text: printable(unhealthy.Error()), local: true, lasted: unhealthy.For}
+		if unhealthy.Cause == egress.CauseResolver {
+			f.class = retry.DNS
+		}
+		return f
 	case errors.As(err, &resolve):
 		return fault{class: retry.DNS, text: resolve.Error()}
 	case errors.As(err, &connect):
@@ -49,8 +59,8 @@ func classify(err error, seen snapshot) fault {
 			f.class = retry.Timeout
 		}
 		return f
-	case errors.As(err, &proxy):
-		return fault{class: retry.Connect, text: proxy.Error()}
+	case errors.As(err, &proxy): // our credentials are our own matter
+		return fault{class: retry.Connect, text: proxy.Error(), local: proxy.Status == http.StatusProxyAuthRequired}
 	case errors.Is(err, errResends):
 		return fault{class: retry.Reset, text: errResends.Error()}
 	}

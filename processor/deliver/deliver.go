@@ -49,6 +49,9 @@ type Result struct {
 	// for idleness at that moment (golang/go#22158). Its class is reset; it says nothing against the endpoint's
 	// health.
 	Stale bool
-	// Local says that the fault is surely ours: out of descriptors, ports or memory. Its class is connect.
+	// Local says that the fault is surely ours: out of descriptors, ports or memory, or egress is unhealthy (see
+	// egress.Health). Its class is connect, or dns without a resolver, and nothing was sent.
 	Local bool
+	// LocalFor is how long such a fault has lasted; 0: not known.
+	LocalFor time.Duration
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -60,14 +61,20 @@ func TestAttempt_DialErrors(t *testing.T) {
 	}
 }
 
-// failing is a resolver that cannot.
-type failing struct{ err error }
+// failing is a resolver that fails for names of receivers, or for all.
+type failing struct {
+	err error
+	all bool
+}
 
-func (f failing) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
+func (f failing) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	if !f.all && !strings.HasSuffix(host, ".example") {
+		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
+	}
 	return nil, f.err
 }
 
-// C-062: names that do not resolve, for whatever reason.
+// C-062: names that do not resolve, for whatever reason. That of a name is its endpoint's; that of all is ours.
 func TestAttempt_ResolverErrors(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
@@ -77,10 +84,15 @@ func TestAttempt_ResolverErrors(t *testing.T) {
 		"wrapped twice": fmt.Errorf("a: %w", wrapped{&net.DNSError{Err: "no such host", IsNotFound: true}}),
 		"deadline":      context.DeadlineExceeded,
 	} {
-		r := newRig(t, options{network: egress.Network{Resolver: failing{err}}})
-		res := r.Attempt(t.Context(), request("https://receiver.example/"))
-		require.Equal(t, retry.DNS, res.Class, "%s: %s", name, res.Error)
-		require.Contains(t, res.Error, "receiver.example")
+		for _, all := range []bool{false, true} {
+			r := newRig(t, options{network: egress.Network{Resolver: failing{err: err, all: all}}})
+			res := r.Attempt(t.Context(), request("https://receiver.example/"))
+			require.Equal(t, retry.DNS, res.Class, "%s: %s", name, res.Error)
+			require.Contains(t, res.Error, "receiver.example")
+			var dns *net.DNSError
+			noSuchHost := errors.As(err, &dns) && dns.IsNotFound
+			require.Equal(t, all && !noSuchHost, res.Local, "%s: %s", name, res.Error)
+		}
 	}
 }
 

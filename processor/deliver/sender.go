@@ -122,6 +122,7 @@ func (s *Sender) Attempt(ctx context.Context, r Request) Result {
 		return res.failed(f)
 	}
 
+	s.dialer.Health().Heard()
 	res.Status = resp.StatusCode
 	res.Class = retry.ClassOfStatus(resp.StatusCode)
 	if res.Class != retry.OK {
@@ -133,7 +134,7 @@ func (s *Sender) Attempt(ctx context.Context, r Request) Result {
 }
 
 func (r Result) failed(f fault) Result {
-	r.Class, r.Error, r.Stale, r.Local = f.class, f.text, f.stale, f.local
+	r.Class, r.Error, r.Stale, r.Local, r.LocalFor = f.class, f.text, f.stale, f.local, f.lasted
 	return r
 }
 

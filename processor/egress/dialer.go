@@ -70,6 +70,7 @@ type Dialer struct {
 	net    Network
 	proxy  *url.URL
 	bypass bypass
+	health *Health
 }
 
 // maxAddresses bounds the addresses of one name that are tried.
@@ -99,8 +100,17 @@ func NewDialer(cfg Config, network Network) (*Dialer, error) {
 	if network.Dial == nil {
 		network.Dial = (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext
 	}
-	return &Dialer{cfg: cfg, guard: guard, net: network, proxy: proxy, bypass: byp}, nil
+	return &Dialer{
+		cfg: cfg, guard: guard, net: network, proxy: proxy, bypass: byp,
+		health: newHealth(func(ctx context.Context, host string) error {
+			_, err := network.Resolver.LookupNetIP(ctx, "ip", host)
+			return err
+		}),
+	}, nil
 }
+
+// Health is what the dialer knows of this side of the network.
+func (d *Dialer) Health() *Health { return d.health }
 
 // Guard is the judge that the dialer obeys.
 func (d *Dialer) Guard() *Guard { return d.guard }
@@ -122,13 +132,16 @@ func (d *Dialer) ProxyFor(u *url.URL) *url.URL {
 func (d *Dialer) Proxy() *url.URL { return d.proxy }
 
 // DialContext resolves the host, judges every address, and connects to one that passed. The error is a
-// *ResolveError, a *BlockedError (no address passed) or a *ConnectError.
+// *ResolveError, a *BlockedError (no address passed), a *ConnectError, or an *UnhealthyError, which may wrap one of them.
 func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := splitAddress(address)
 	if err != nil {
 		return nil, err
 	}
 	if err = d.guard.CheckName(host); err != nil {
+		return nil, err
+	}
+	if err = d.health.admit(CauseNetwork); err != nil {
 		return nil, err
 	}
 	addrs, err := d.resolve(ctx, host)
@@ -139,11 +152,13 @@ func (d *Dialer) DialContext(ctx context.Context, network, address string) (net.
 	if err != nil {
 		return nil, err
 	}
-	return d.connect(ctx, network, host, permitted, port)
+	began := time.Now()
+	conn, err := d.connect(ctx, network, host, permitted, port)
+	return conn, d.health.connected(ctx, host, began, err)
 }
 
 // DialProxy connects to the configured proxy, whose address the guard does not judge. Any other address is
-// refused, so that this is no way around the guard.
+// refused, so that this is no way around the guard. A proxy that is not reached is an *UnhealthyError.
 func (d *Dialer) DialProxy(ctx context.Context, network, address string) (net.Conn, error) {
 	if d.proxy == nil || address != proxyAddr(d.proxy) {
 		return nil, &BlockedError{Host: "the address dialled", Reason: "not the egress proxy's"}
@@ -152,11 +167,21 @@ func (d *Dialer) DialProxy(ctx context.Context, network, address string) (net.Co
 	if err != nil {
 		return nil, err
 	}
-	addrs, err := d.resolve(ctx, host)
-	if err != nil {
+	if err = d.health.admit(CauseProxy); err != nil {
 		return nil, err
 	}
-	return d.connect(ctx, network, host, interleave(addrs), port)
+	addrs, err := d.resolve(ctx, host)
+	var conn net.Conn
+	if err == nil {
+		conn, err = d.connect(ctx, network, host, interleave(addrs), port)
+	}
+	switch {
+	case err == nil:
+		d.health.works(CauseProxy)
+	case !errors.Is(ctx.Err(), context.Canceled):
+		err = d.health.fails(CauseProxy, err)
+	}
+	return conn, err
 }
 
 // splitAddress takes host:port as net/http gives it. An empty host would be loopback to package net.
@@ -177,13 +202,17 @@ func (d *Dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	if a, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{a}, nil
 	}
+	if err := d.health.admit(CauseResolver); err != nil {
+		return nil, err
+	}
 	trace := httptrace.ContextClientTrace(ctx)
 	if trace != nil && trace.DNSStart != nil {
 		trace.DNSStart(httptrace.DNSStartInfo{Host: host})
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.ResolveTimeout)
+	began := time.Now()
+	limited, cancel := context.WithTimeout(ctx, d.cfg.ResolveTimeout)
 	defer cancel()
-	addrs, err := d.net.Resolver.LookupNetIP(ctx, "ip", host)
+	addrs, err := d.net.Resolver.LookupNetIP(limited, "ip", host)
 	if err == nil && len(addrs) == 0 {
 		err = &net.DNSError{Err: "no addresses", Name: host, IsNotFound: true}
 	}
@@ -191,7 +220,10 @@ func (d *Dialer) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 		trace.DNSDone(httptrace.DNSDoneInfo{Err: err})
 	}
 	if err != nil {
-		return nil, &ResolveError{Host: host, Err: err}
+		err = &ResolveError{Host: host, Err: err}
+	}
+	if err = d.health.resolved(ctx, began, err); err != nil {
+		return nil, err
 	}
 	return addrs, nil
 }

@@ -217,8 +217,8 @@ func TestDialer_TimeLimits(t *testing.T) {
 		_, err = dial(t, slow, "host.example:443")
 		var resolve *egress.ResolveError
 		require.ErrorAs(t, err, &resolve)
-		require.Equal(t, "resolve host.example: the resolver did not answer in time", err.Error())
-		require.Equal(t, 2*time.Second, time.Since(begin))
+		require.ErrorContains(t, err, "resolve host.example: the resolver did not answer in time")
+		require.Equal(t, 3*time.Second, time.Since(begin), "and a second to see whether it answers anything")
 
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)

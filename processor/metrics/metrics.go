@@ -30,6 +30,7 @@ type Metrics struct {
 	BreakerChanges  *prometheus.CounterVec // by new state
 	InFlight        prometheus.GaugeFunc
 	MemoryBytes     prometheus.GaugeFunc
+	WidthCuts       prometheus.Counter // of parallel endpoints
 	Units           prometheus.Gauge
 	SettleSeconds   prometheus.Histogram
 	SettleFailures  prometheus.Counter
@@ -64,7 +65,7 @@ const (
 	HoldLaneAge   = "lane_age"         // spilled
 	HoldUnknown   = "unknown_endpoint" // not yet in the table; given up on after a grace
 	HoldLocked    = "endpoint_locked"  // its record can't be read or its secrets can't be opened here
-	HoldLocal     = "local_fault"      // out of descriptors, ports or memory
+	HoldLocal     = "local_fault"      // out of descriptors, ports or memory, or egress is unhealthy
 	HoldOverflow  = "waiting_overflow" // the look-ahead heap was full
 	HoldCancelled = "cancelled"
 )
@@ -115,6 +116,10 @@ func New(reg prometheus.Registerer, g Gauges, consumed ...string) *Metrics {
 		MemoryBytes: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Namespace: "barnabas", Name: "held_bytes", Help: "Bytes of records in memory, as charged to the budget.",
 		}, g.MemoryBytes),
+		WidthCuts: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "barnabas", Name: "width_cuts_total",
+			Help: "Times that the requests in flight to a parallel endpoint were halved because it timed out or answered 429 or 503.",
+		}),
 		Units:         gauge("units_owned", "Units owned by this process."),
 		SettleSeconds: histogram("settle_seconds", "Duration of one settling transaction.", 0.001, 15),
 		SettleFailures: prometheus.NewCounter(prometheus.CounterOpts{
@@ -129,7 +134,7 @@ func New(reg prometheus.Registerer, g Gauges, consumed ...string) *Metrics {
 	claims(reg, g.Claims)
 	m.atZero(consumed)
 	reg.MustRegister(m.Events, m.Attempts, m.AttemptSeconds, m.EndToEndSeconds, m.LateSeconds, m.Decisions, m.Holds, m.DeadLetters,
-		m.Rerouted, m.RetryAfterCut, m.LogGapRecords, m.BreakersOpen, m.BreakerChanges, m.InFlight, m.MemoryBytes, m.Units, m.SettleSeconds,
+		m.Rerouted, m.RetryAfterCut, m.LogGapRecords, m.BreakersOpen, m.BreakerChanges, m.InFlight, m.MemoryBytes, m.WidthCuts, m.Units, m.SettleSeconds,
 		m.SettleFailures, m.Progress, m.RestoreSeconds, m.RestoreRecords)
 	return m
 }

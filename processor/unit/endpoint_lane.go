@@ -1,12 +1,15 @@
 package unit
 
 import (
+	"net/http"
 	"time"
 
 	"golang.org/x/time/rate"
 
+	"github.com/barnabas-webhooks/barnabas/processor/aimd"
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
 	"github.com/barnabas-webhooks/barnabas/processor/caps"
+	"github.com/barnabas-webhooks/barnabas/processor/deliver"
 	"github.com/barnabas-webhooks/barnabas/processor/endpoint"
 	"github.com/barnabas-webhooks/barnabas/processor/lane"
 	"github.com/barnabas-webhooks/barnabas/processor/metrics"
@@ -21,6 +24,7 @@ type endpointLane struct {
 	queue    lane.Lane[*item]
 	breaker  *breaker.Breaker
 	inFlight int
+	bears    aimd.Limit
 	slots    caps.Pace // which slots its requests are for; slow until it has shown otherwise
 	alarm    time.Time // set in the unit's alarms; zero: none
 
@@ -72,14 +76,33 @@ func (u *Unit) laneOf(id string) *endpointLane {
 
 // width is how many requests the endpoint may have in flight now.
 func (u *Unit) width(l *endpointLane, ep *endpoint.Endpoint) int {
-	limit := 1
-	if ep.Order == schemas.OrderParallel {
-		limit = u.MaxInFlight
-		if ep.MaxInFlight > 0 {
-			limit = ep.MaxInFlight
-		}
+	return l.breaker.Width(l.bears.Of(u.mostInFlight(ep)))
+}
+
+// mostInFlight is how many requests the endpoint's configuration allows at a time.
+func (u *Unit) mostInFlight(ep *endpoint.Endpoint) int {
+	switch {
+	case ep.Order != schemas.OrderParallel:
+		return 1
+	case ep.MaxInFlight > 0:
+		return ep.MaxInFlight
 	}
-	return l.breaker.Width(limit)
+	return u.MaxInFlight
+}
+
+// adapt has a parallel endpoint get fewer requests at a time when it times out or says that it is overloaded, and one
+// more for each round that it answers otherwise: that it refuses a payload says nothing against its strength.
+func (u *Unit) adapt(l *endpointLane, ep *endpoint.Endpoint, res *deliver.Result, now time.Time) {
+	most := u.mostInFlight(ep)
+	switch {
+	case most <= 1:
+	case res.Class == retry.Timeout, res.Status == http.StatusTooManyRequests, res.Status == http.StatusServiceUnavailable:
+		if l.bears.Overloaded(res.StartedAt, now, most) {
+			u.Metrics.WidthCuts.Inc()
+		}
+	case res.Status != 0:
+		l.bears.Bore(l.inFlight+1, most)
+	}
 }
 
 // rateDelay takes a token of the process's rate and one of the endpoint's, or says

@@ -11,7 +11,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/barnabas-webhooks/barnabas/internal/app"
-	"github.com/barnabas-webhooks/barnabas/processor/egress"
 )
 
 // Process is one running Barnabas, on a host of its own.
@@ -48,7 +47,7 @@ func (w *World) Start(roles ...string) *Process {
 	}
 	a, err := app.New(&cfg, app.Options{
 		Log: w.log(p.Name), Version: p.Name, Listen: p.host.Listen, FetchWait: w.fetchWait, Kafka: w.quiet(), Registry: p.metrics,
-		Network: egress.Network{Resolver: everyName{}, Dial: p.host.DialContext},
+		Network: w.egress.of(p.host),
 	})
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(w.ctx)

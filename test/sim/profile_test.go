@@ -84,6 +84,7 @@ func (p Profile) configure(c *config.Config) {
 	c.Limits.InFlight, c.Limits.Memory, c.Lanes.MaxEntries = p.InFlight, p.Memory, p.Entries
 	if p.Long {
 		c.Processor.SessionTimeout, c.Processor.HeartbeatInterval = 45*time.Second, 15*time.Second
+		c.API.MaxLag = 0 // a look at the lag every 5 s of a day would be most of what such a run does
 		return
 	}
 	c.Retry.Caps = []time.Duration{500 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second, 5 * time.Second}

@@ -68,13 +68,15 @@ func (r *Run) watchOwners() {
 	}
 }
 
-// gauge reads one of a process's metrics; 0 while it has none.
-func (p *Process) gauge(name string) float64 {
+// gauge reads one of a process's metrics, of the series with the given label value where one is given; 0 while it has none.
+func (p *Process) gauge(name string, label ...string) float64 {
 	families, err := p.metrics.Gather()
 	require.NoError(p.w.t, err)
 	for _, f := range families {
-		if f.GetName() == name {
-			return f.GetMetric()[0].GetGauge().GetValue()
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name && (len(label) == 0 || m.GetLabel()[0].GetValue() == label[0]) {
+				return m.GetGauge().GetValue()
+			}
 		}
 	}
 	return 0

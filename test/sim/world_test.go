@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"log/slog"
-	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -35,6 +34,7 @@ type World struct {
 	network   *Network
 	brokers   *Host // all of them
 	outside   *Host // services that send, and operators
+	egress    Egress
 	cluster   *kfake.Cluster
 	cfg       config.Config
 	fetchWait time.Duration
@@ -179,10 +179,3 @@ func (w *World) now() time.Duration { return time.Since(w.start) }
 
 // Catalogue names the world's topics.
 func (w *World) Catalogue() topics.Catalogue { return app.Catalogue(&w.cfg) }
-
-// everyName resolves every name to the loopback address: the network is virtual.
-type everyName struct{}
-
-func (everyName) LookupNetIP(context.Context, string, string) ([]netip.Addr, error) {
-	return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
-}

@@ -219,7 +219,11 @@ func (u *Unit) admissible(it *item, now time.Time) (*endpointLane, bool) {
 		return nil, false
 	}
 	if ep.State == schemas.EndpointDisabled {
-		u.bury(it, schemas.ReasonDisabled, "the endpoint is disabled: "+ep.DisabledReason, now)
+		reason := schemas.ReasonDisabled
+		if ep.DisabledReason == answeredGone {
+			reason = string(retry.Gone)
+		}
+		u.bury(it, reason, "the endpoint is disabled: "+ep.DisabledReason, now)
 		return nil, false
 	}
 	l := u.laneOf(d.EndpointID)

@@ -89,10 +89,14 @@ func (u *Unit) finished(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket
 // switched off once more: the first time may have met with trouble of our own.
 const goneAgain = time.Minute
 
+// answeredGone is the reason that an endpoint is disabled for then. What still waits for it ends as gone too, so that one
+// replay by reason finds all of it.
+const answeredGone = "answered 410 Gone"
+
 // disable has an endpoint switched off that answered 410 under the given configuration.
 func (u *Unit) disable(l *endpointLane, ep *endpoint.Endpoint, now time.Time) {
 	l.goneBy, l.goneAt = ep, now
-	u.Disable(ep, "answered 410 Gone")
+	u.Disable(ep, answeredGone)
 }
 
 // charge tells the breaker and publishes the transition it makes of it.

@@ -89,7 +89,7 @@ func TestGone_EndsWhatWaitsAndIsUndone(t *testing.T) {
 	require.Len(t, receiver.seen(), 5, "no further POST")
 	for _, l := range letters() {
 		require.True(t, accepted[l.Delivery.ID])
-		require.Contains(t, []string{"gone", "endpoint_disabled"}, l.Reason)
+		require.Equal(t, "gone", l.Reason)
 		require.Contains(t, l.Detail, "410")
 	}
 	await(t, "the operator to be told", func() bool { return strings.Contains(p.text(), "endpoint disabled") })
@@ -97,7 +97,7 @@ func TestGone_EndsWhatWaitsAndIsUndone(t *testing.T) {
 	receiver.answer(func(int) (int, time.Duration) { return http.StatusOK, 0 })
 	out, code := s.run("", "endpoints", "enable", "ep_gone")
 	require.Zero(t, code, out)
-	out, code = s.run("", "dlq", "replay", "--endpoint", "ep_gone", "--rate", "100")
+	out, code = s.run("", "dlq", "replay", "--reason", "gone", "--rate", "100")
 	require.Zero(t, code, out)
 	await(t, "all to be delivered", func() bool { return len(receiver.seen()) == 5+25 })
 	again := map[string]bool{}

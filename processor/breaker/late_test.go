@@ -164,3 +164,55 @@ func TestBreaker_CountsAnewForWhatWasSwitchedOn(t *testing.T) {
 	b.CountAnew()
 	require.Equal(t, 50, b.Width(50))
 }
+
+// C-105: a probe that comes early takes the place of the one at the end of the open time: the next opening counts from there.
+// Given back, or lost, it leaves the breaker as it was; a success closes; and there is one at a time.
+func TestBreaker_AnEarlyProbeIsNoneMore(t *testing.T) {
+	t.Parallel()
+	until := start.Add(30 * time.Second)
+	early := func(b *breaker.Breaker, now time.Time) breaker.Ticket {
+		adm, ticket := b.AdmitEarly(now)
+		require.Equal(t, breaker.Admission{OK: true, Probe: true}, adm)
+		return ticket
+	}
+	b, now := tripped(t, start), start.Add(time.Second)
+	p := early(b, now)
+	for _, admit := range []func(time.Time) (breaker.Admission, breaker.Ticket){b.Admit, b.AdmitEarly} {
+		adm, _ := admit(now)
+		require.Equal(t, breaker.Admission{}, adm, "one at a time")
+	}
+	tr, changed := b.Record(now, p, retry.HTTP4xx, middle)
+	require.True(t, changed)
+	require.Equal(t, breaker.Transition{
+		From: breaker.HalfOpen, To: breaker.Open, Trips: 2, OpenUntil: until.Add(time.Minute), Reason: retry.HTTP4xx,
+	}, tr)
+
+	b = tripped(t, start)
+	b.Forget(early(b, now))
+	state, when := b.Peek(now)
+	require.Equal(t, breaker.Open, state)
+	require.Equal(t, until, when)
+	adm, _ := b.Admit(now)
+	require.Equal(t, breaker.Admission{Until: until}, adm)
+	b.Record(now, early(b, now), retry.Cancelled, middle)
+	adm, _ = b.Admit(now)
+	require.Equal(t, breaker.Admission{Until: until}, adm)
+	probe(t, b, until)
+
+	b = tripped(t, start)
+	tr, changed = b.Record(now, early(b, now), retry.OK, middle)
+	require.True(t, changed)
+	require.Equal(t, breaker.Closed, tr.To)
+	require.Equal(t, 1, b.Width(50), "slow start")
+
+	b = tripped(t, start)
+	early(b, now) // nobody reports it
+	adm, _ = b.Admit(until.Add(breaker.DefaultConfig().ProbeTimeout))
+	require.True(t, adm.Probe)
+
+	b = breaker.New(breaker.DefaultConfig()) // closed, and open with its time up: as Admit
+	adm, _ = b.AdmitEarly(start)
+	require.Equal(t, breaker.Admission{OK: true}, adm)
+	b = tripped(t, start)
+	early(b, until)
+}

@@ -37,6 +37,10 @@ type endpointLane struct {
 	// resetAt is up to when operators' resets of the breaker have been heeded.
 	resetAt time.Time
 	epoch   int64 // of the endpoint when it was last looked at
+	// refused is the event type that all failures since the last success were about, with an answer of 4xx each; empty:
+	// there was none, or something else failed too.
+	refused string
+	mixed   bool
 
 	// pace is a moving average of the time between completions; backlog counts
 	// what was spilled and has not come back, by the class it will have then.
@@ -49,6 +53,30 @@ type endpointLane struct {
 	flooded time.Time // when the lane was last full
 	presses *stream   // intake of which stands still for this lane; nil: none
 	pressed time.Time // since when
+}
+
+// note remembers what the failures since the last success were about.
+func (l *endpointLane) note(class retry.Class, eventType string) {
+	switch class {
+	case retry.Cancelled, retry.Blocked, retry.Build:
+	case retry.OK:
+		l.refused, l.mixed = "", false
+	case retry.HTTP4xx:
+		if l.refused == "" && !l.mixed {
+			l.refused = eventType
+		}
+		if l.refused != eventType {
+			l.refused, l.mixed = "", true
+		}
+	default:
+		l.refused, l.mixed = "", true
+	}
+}
+
+// door says that a delivery may knock at an open breaker before the time is up: everything that failed was refused for what it
+// is, an event of another type than this one, so that the endpoint may well be up (C-105). If it fails too, the door is shut.
+func (l *endpointLane) door(d *schemas.Delivery) bool {
+	return l.refused != "" && d.EventType != l.refused
 }
 
 // firstPace is assumed of an endpoint that has not answered yet: fast, so that
@@ -169,7 +197,7 @@ func (u *Unit) join(it *item, now time.Time) {
 	if isSpill(d.History.LastClass) && l.backlog[it.class] > 0 {
 		l.backlog[it.class]--
 	}
-	if state, until := l.breaker.Peek(now); state == breaker.Open && until.After(now) {
+	if state, until := l.breaker.Peek(now); state == breaker.Open && until.After(now) && !l.door(d) {
 		u.holdFor(it, until, metrics.HoldBreaker, now)
 		return
 	}

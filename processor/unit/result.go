@@ -29,6 +29,7 @@ func (u *Unit) finished(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket
 	if res.Stale || res.Local { // says nothing of the endpoint's health
 		l.breaker.Forget(ticket)
 	} else {
+		l.note(res.Class, it.delivery.EventType)
 		u.charge(l, ticket, res.Class, now)
 		u.adapt(l, ep, &res, now)
 	}
@@ -153,6 +154,19 @@ func (u *Unit) holdAll(l *endpointLane, until time.Time, reason string, now time
 		u.holdFor(it, until, reason, now)
 	}
 	u.relieve(l, now)
+}
+
+// holdRefused holds what is queued in a lane whose breaker is open, but for what may knock; true if some of that is left.
+func (u *Unit) holdRefused(l *endpointLane, until, now time.Time) bool {
+	for _, it := range l.queue.Drain() {
+		if l.door(it.delivery) {
+			l.queue.Push(it.class, it, len(it.delivery.Payload), now)
+			continue
+		}
+		u.holdFor(it, until, metrics.HoldBreaker, now)
+	}
+	u.relieve(l, now)
+	return l.queue.Len() > 0
 }
 
 // hold is a wait that spends no attempt.

@@ -147,6 +147,12 @@ func (o *ownership) all() []*unit.Unit {
 	return slices.Collect(maps.Values(o.units))
 }
 
+// counted tells how many units there are now. Called with o.mu held.
+func (o *ownership) counted() {
+	o.shared.Metrics.Units.Set(float64(len(o.units)))
+	o.shared.Memory.Divide(len(o.units))
+}
+
 // has says whether a unit is here and has not ended.
 func (o *ownership) has(partition int32) bool {
 	u := o.unit(partition)
@@ -210,7 +216,7 @@ func (o *ownership) assigned(_ context.Context, cl *kgo.Client, given map[string
 		o.units[n], added[n] = u, u
 		go u.Run() //nolint:contextcheck // reading an event waits for nothing
 	}
-	o.shared.Metrics.Units.Set(float64(len(o.units)))
+	o.counted()
 	o.mu.Unlock()
 	o.shared.Log.Info("units assigned", obs.KeyUnits, numbers)
 	go o.restore(added)
@@ -356,7 +362,7 @@ func (o *ownership) remove(numbers []int32) {
 	for _, n := range numbers {
 		delete(o.units, n)
 	}
-	o.shared.Metrics.Units.Set(float64(len(o.units)))
+	o.counted()
 }
 
 // numbersOf lists the partition numbers of an assignment. All topics of a unit

@@ -105,6 +105,7 @@ func (c *InFlight) Used() int {
 type Memory struct {
 	limit int64
 	used  atomic.Int64
+	units atomic.Int64
 }
 
 // NewMemory allows limit bytes.
@@ -122,6 +123,16 @@ func (m *Memory) Full() bool { return m.used.Load() >= m.limit }
 
 // HalfFull says that records which only wait should be sent away rather than kept.
 func (m *Memory) HalfFull() bool { return 2*m.used.Load() >= m.limit }
+
+// Divide says among how many units the memory is shared.
+func (m *Memory) Divide(units int) { m.units.Store(int64(units)) }
+
+// Scarce says that a unit that holds so many bytes should take no new work: half is used, and it has half of its even
+// share or more. The other half is for what was fetched already, and for units that have less, so that one whose endpoints
+// are dead does not keep the others' events out.
+func (m *Memory) Scarce(held int64) bool {
+	return m.HalfFull() && 2*held*max(1, m.units.Load()) >= m.limit
+}
 
 // Used is how many bytes are held now.
 func (m *Memory) Used() int64 { return m.used.Load() }

@@ -159,3 +159,23 @@ func TestInFlight_FewSlotsAreForAll(t *testing.T) {
 		}
 	}
 }
+
+// A unit that has its share of a memory of which half is used takes no more; who has less goes on, and so does anybody
+// while there is plenty.
+func TestMemory_ScarceForWhoHasHisShare(t *testing.T) {
+	t.Parallel()
+	m := caps.NewMemory(1000)
+	require.False(t, m.Scarce(499), "one unit has it all")
+	m.Divide(10)
+	require.False(t, m.Scarce(400), "plenty")
+	m.Charge(500)
+	require.True(t, m.Scarce(50))
+	require.False(t, m.Scarce(49))
+	m.Divide(2)
+	require.False(t, m.Scarce(249))
+	require.True(t, m.Scarce(250))
+	m.Divide(0)
+	require.True(t, m.Scarce(500), "not yet divided: no unit divides by zero")
+	m.Release(1)
+	require.False(t, m.Scarce(500))
+}

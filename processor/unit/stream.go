@@ -130,6 +130,8 @@ func (u *Unit) full(s *stream, now time.Time) bool {
 	switch {
 	case s.tracker.Full():
 		return true
+	case s.kind != tier && u.Memory.Scarce(u.hungry(s)):
+		return true
 	case s.kind != tier:
 		// What was fetched while intake stood still is what goes on first; more is
 		// fetched only while little of it is left, since a resumed partition has to
@@ -151,6 +153,15 @@ func (u *Unit) full(s *stream, now time.Time) bool {
 		return false
 	}
 	return scarce || s.overflowed || 2*s.waiting.len() >= limit
+}
+
+// hungry is what the unit holds, as it counts for whether it may take more: twice that for a stream that is paused, so
+// that it resumes when half of its share has gone.
+func (u *Unit) hungry(s *stream) int64 {
+	if s.paused {
+		return 2 * u.held
+	}
+	return u.held
 }
 
 // unreadLow is how many unread records a stream may have and be fetched still.

@@ -163,9 +163,8 @@ func TestUnit_WhatCannotBeBuiltIsAFailedAttempt(t *testing.T) {
 		r := newRig(t).start()
 		r.endpoint("broken", func(e *schemas.Endpoint) { e.RetryCaps = []time.Duration{time.Minute, time.Minute} })
 		r.endpoint("neighbour")
-		mended := false
 		r.sender.answer(func(req deliver.Request) (deliver.Result, time.Duration) {
-			if req.Endpoint.ID == "broken" && !mended {
+			if req.Endpoint.ID == "broken" {
 				return deliver.Result{StartedAt: time.Now(), Outcome: retry.Outcome{Class: retry.Build}, Error: reason}, 0
 			}
 			return status(http.StatusNoContent), 0
@@ -199,7 +198,7 @@ func TestUnit_WhatCannotBeBuiltIsAFailedAttempt(t *testing.T) {
 			r.event("broken", "", `"second"`)
 		}
 		time.Sleep(time.Second)
-		mended = true
+		r.sender.always(http.StatusNoContent)
 		time.Sleep(10 * time.Minute)
 		r.idle()
 		require.Len(t, r.letters(), 30)

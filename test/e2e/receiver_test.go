@@ -28,7 +28,7 @@ func (r *scripted) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.ids = append(r.ids, req.Header.Get("webhook-id"))
 	status, after := r.script(len(r.ids))
 	r.mu.Unlock()
-	time.Sleep(after) // a receiver's own time, which is what the test is about
+	<-time.After(after) // a receiver's own time, which is what the test is about
 	w.WriteHeader(status)
 }
 

@@ -46,13 +46,13 @@ func NewProducer(newClient func() (*kgo.Client, error), log *slog.Logger) (*Prod
 // TryProduce is kgo.Client.TryProduce.
 func (p *Producer) TryProduce(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, error)) {
 	client := p.current()
-	client.TryProduce(ctx, r, p.watch(client, promise)) //nolint:contextcheck // looking at the client outlives the record
+	client.TryProduce(ctx, r, p.watch(client, promise))
 }
 
 // Produce is kgo.Client.Produce.
 func (p *Producer) Produce(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, error)) {
 	client := p.current()
-	client.Produce(ctx, r, p.watch(client, promise)) //nolint:contextcheck // as above
+	client.Produce(ctx, r, p.watch(client, promise))
 }
 
 // watch replaces the client when a record fails with what every other would fail with.

@@ -130,7 +130,7 @@ type API struct {
 	MaxBody       Size          `koanf:"max_body"       doc:"Largest request body that is accepted."`
 	VerdictWait   time.Duration `koanf:"verdict_wait"   doc:"How long a send waits for the verdict on its idempotency key before it answers 202 pending. 0: no wait."`
 	MaxConcurrent int           `koanf:"max_concurrent" doc:"Requests served at a time; more are answered 503."`
-	MaxLag        int           `koanf:"max_lag"        doc:"Events of one partition that may wait before sends to its endpoints are answered 503; read every 5 s. Up to 16,384 that are done already may be counted. 0: any number."`
+	MaxLag        int           `koanf:"max_lag"        doc:"Events of one partition that may wait before sends to its endpoints are answered 503; read every 5 s. Up to 131,072 that are done already may be counted. 0: any number."`
 
 	TenantRate       float64  `koanf:"tenant_rate"       doc:"Sends per second of one tenant, on each API process; more are answered 429. 0: any number."`
 	TenantBurst      int      `koanf:"tenant_burst"      doc:"Sends of one tenant that may come at once after a pause. 0: those of one second."`

@@ -36,6 +36,11 @@ type endpointLane struct {
 	goneAt time.Time // when it was last asked to be switched off
 	// resetAt is up to when operators' resets of the breaker have been heeded.
 	resetAt time.Time
+	epoch   int64 // of the endpoint when it was last looked at
+	// refused is the event type that all failures since the last success were about, with an answer of 4xx each; empty:
+	// there was none, or something else failed too.
+	refused string
+	mixed   bool
 
 	// pace is a moving average of the time between completions; backlog counts
 	// what was spilled and has not come back, by the class it will have then.
@@ -48,6 +53,30 @@ type endpointLane struct {
 	flooded time.Time // when the lane was last full
 	presses *stream   // intake of which stands still for this lane; nil: none
 	pressed time.Time // since when
+}
+
+// note remembers what the failures since the last success were about.
+func (l *endpointLane) note(class retry.Class, eventType string) {
+	switch class {
+	case retry.Cancelled, retry.Blocked, retry.Build:
+	case retry.OK:
+		l.refused, l.mixed = "", false
+	case retry.HTTP4xx:
+		if l.refused == "" && !l.mixed {
+			l.refused = eventType
+		}
+		if l.refused != eventType {
+			l.refused, l.mixed = "", true
+		}
+	default:
+		l.refused, l.mixed = "", true
+	}
+}
+
+// door says that a delivery may knock at an open breaker before the time is up: everything that failed was refused for what it
+// is, an event of another type than this one, so that the endpoint may well be up (C-105). If it fails too, the door is shut.
+func (l *endpointLane) door(d *schemas.Delivery) bool {
+	return l.refused != "" && d.EventType != l.refused
 }
 
 // firstPace is assumed of an endpoint that has not answered yet: fast, so that
@@ -111,20 +140,29 @@ func (u *Unit) rateDelay(l *endpointLane, ep *endpoint.Endpoint, now time.Time) 
 	if wait > 0 {
 		return wait
 	}
-	if wait = l.rateDelay(ep, now); wait > 0 {
+	if wait = l.rateDelay(ep, u.begunAt, now); wait > 0 {
 		giveBack()
 	}
 	return wait
 }
 
-// rateDelay takes a token of the endpoint's rate, or says how long until there is one.
-func (l *endpointLane) rateDelay(ep *endpoint.Endpoint, now time.Time) time.Duration {
+// takeover bounds for how long an endpoint of a low rate gets nothing after its unit has moved.
+const takeover = time.Minute
+
+// rateDelay takes a token of the endpoint's rate, or says how long until there is one. The owner before may have
+// posted just before the unit began here, which nobody knows any more: so the first token is there one interval after
+// that, and the rate holds over restarts and moves (C-110); of less than one a minute, it may be one too many.
+func (l *endpointLane) rateDelay(ep *endpoint.Endpoint, begunAt, now time.Time) time.Duration {
 	if ep.RatePerSecond <= 0 {
 		l.limiter = nil
 		return 0
 	}
 	limit := rate.Limit(ep.RatePerSecond)
 	if l.limiter == nil {
+		first := time.Duration(min(float64(time.Second)/ep.RatePerSecond, float64(takeover)))
+		if wait := begunAt.Add(first).Sub(now); wait > 0 {
+			return wait
+		}
 		l.limiter = rate.NewLimiter(limit, 1)
 	} else if l.limiter.Limit() != limit {
 		l.limiter.SetLimitAt(now, limit)
@@ -159,7 +197,7 @@ func (u *Unit) join(it *item, now time.Time) {
 	if isSpill(d.History.LastClass) && l.backlog[it.class] > 0 {
 		l.backlog[it.class]--
 	}
-	if state, until := l.breaker.Peek(now); state == breaker.Open && until.After(now) {
+	if state, until := l.breaker.Peek(now); state == breaker.Open && until.After(now) && !l.door(d) {
 		u.holdFor(it, until, metrics.HoldBreaker, now)
 		return
 	}
@@ -209,7 +247,11 @@ func (u *Unit) admissible(it *item, now time.Time) (*endpointLane, bool) {
 		return nil, false
 	}
 	if ep.State == schemas.EndpointDisabled {
-		u.bury(it, schemas.ReasonDisabled, "the endpoint is disabled: "+ep.DisabledReason, now)
+		reason := schemas.ReasonDisabled
+		if ep.DisabledReason == answeredGone {
+			reason = string(retry.Gone)
+		}
+		u.bury(it, reason, "the endpoint is disabled: "+ep.DisabledReason, now)
 		return nil, false
 	}
 	l := u.laneOf(d.EndpointID)

@@ -93,6 +93,9 @@ func (u *Unit) laneOf(id string) *endpointLane {
 	if f, ok := u.facts[id]; ok {
 		l.breaker.Restore(breaker.State(f.State), f.Trips, f.OpenUntil)
 		l.resetAt = f.At
+		if now := time.Now(); f.At.After(now) { // by a clock that was wrong: an operator's reset is heeded all the same
+			l.resetAt = now
+		}
 		delete(u.facts, id)
 		u.open++
 		u.Metrics.BreakersOpen.Inc()

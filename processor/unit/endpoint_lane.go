@@ -122,11 +122,13 @@ func (u *Unit) mostInFlight(ep *endpoint.Endpoint) int {
 }
 
 // adapt has a parallel endpoint get fewer requests at a time when it times out or says that it is overloaded, and one
-// more for each round that it answers otherwise: that it refuses a payload says nothing against its strength.
+// more for each round that it answers otherwise: that it refuses a payload says nothing against its strength. Probes say
+// nothing of it either way, and what follows them is the breaker's slow start.
 func (u *Unit) adapt(l *endpointLane, ep *endpoint.Endpoint, res *deliver.Result, now time.Time) {
 	most := u.mostInFlight(ep)
+	state, _ := l.breaker.Peek(now)
 	switch {
-	case most <= 1:
+	case most <= 1 || state != breaker.Closed:
 	case res.Class == retry.Timeout, res.Status == http.StatusTooManyRequests, res.Status == http.StatusServiceUnavailable:
 		if l.bears.Overloaded(res.StartedAt, now, most) {
 			u.Metrics.WidthCuts.Inc()

@@ -68,7 +68,7 @@ func before(a, b *Letter) bool {
 func revived(d schemas.Delivery, now time.Time) schemas.Delivery {
 	d.Attempts = 0
 	d.Holds = 0
-	d.Replays++
+	d.Replays = schemas.OneMore(d.Replays)
 	d.RunStartedAt = now
 	d.DueAt = time.Time{}
 	return d

@@ -135,10 +135,8 @@ func (p *Processor) Run(ctx context.Context) error {
 	journal := facts.NewJournal(life, writer, p.opts.Catalogue, p.opts.Log)
 	p.journal.Store(journal)
 	p.ownership.begin(life, ids, settler, journal, &facts.Restorer{
-		NewClient: func(at map[string]map[int32]kgo.Offset) (*kgo.Client, error) {
-			return p.client(kgo.ConsumePartitions(at))
-		},
-		Admin: kadm.NewClient(admin), Catalogue: p.opts.Catalogue, Claims: p.opts.Claims, Window: p.opts.Window, Log: p.opts.Log,
+		NewClient: p.client,
+		Admin:     kadm.NewClient(admin), Catalogue: p.opts.Catalogue, Claims: p.opts.Claims, Window: p.opts.Window, Log: p.opts.Log,
 	})
 	leasing.Go(func() { p.ownership.lease.Run(life) })
 	settled := make(chan error, 1)

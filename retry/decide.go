@@ -85,7 +85,7 @@ func (p Policy) Decide(now time.Time, s Spent, o Outcome, permanent []int, caps 
 
 	limit := bounded(caps[attempts-1])
 	if end, ends := p.Ends(s); ends {
-		rest := end.Sub(now) - 1 // every due time lies before the end
+		rest := before(end, now)
 		if rest <= 0 || asked > rest {
 			return dead(ReasonExpired)
 		}
@@ -104,7 +104,7 @@ func (p Policy) HoldUntil(now time.Time, s Spent, until time.Time, spread time.D
 		until = now
 	}
 	if end, ends := p.Ends(s); ends {
-		rest := end.Sub(until) - 1
+		rest := before(end, until)
 		if rest < 0 {
 			return Decision{Kind: Dead, Reason: ReasonExpired}
 		}
@@ -130,6 +130,15 @@ func (p Policy) Ends(s Spent) (time.Time, bool) {
 func (p Policy) Expired(now time.Time, s Spent) bool {
 	end, ends := p.Ends(s)
 	return ends && !now.Before(end)
+}
+
+// before is how long from a time until just before the end: every due time lies before it. Negative when the time
+// does not; Sub stops at 292 years, and one less than that would be a long time indeed.
+func before(end, t time.Time) time.Duration {
+	if !t.Before(end) {
+		return -1
+	}
+	return end.Sub(t) - 1
 }
 
 // draw is uniform in (0, limit]. The smallest wait is one nanosecond, never

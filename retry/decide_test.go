@@ -229,6 +229,7 @@ func TestHoldUntil(t *testing.T) {
 	dead := retry.Decision{Kind: retry.Dead, Reason: "expired"}
 	require.Equal(t, dead, p.HoldUntil(now, after(3), now.Add(26*time.Hour), time.Minute, "x", 0.5), "until the end, and then?")
 	require.Equal(t, dead, p.HoldUntil(now.Add(27*time.Hour), after(3), until, time.Minute, "x", 0.5))
+	require.Equal(t, dead, p.HoldUntil(now, after(3), now.AddDate(7000, 0, 0), time.Minute, "x", 0.5), "further than a Duration reaches")
 }
 
 // C-085, C-090: waits are uniform over (0, cap], so that 2,000 failures of one second do not come back

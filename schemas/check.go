@@ -102,6 +102,10 @@ type count struct {
 	n     int
 }
 
+// OneMore is the count after n. The largest that a record holds stays what it is: a record that carried it could not be
+// written any more, neither to wait nor as a dead letter, and its source could never be settled.
+func OneMore(n int) int { return min(n, math.MaxInt32-1) + 1 }
+
 func checkCounts(counts ...count) error {
 	for _, c := range counts {
 		if c.n < 0 || c.n > math.MaxInt32 {

@@ -25,7 +25,7 @@ type Event struct {
 	EventType      string
 	ContentType    string
 	Payload        []byte    // opaque: signed and sent byte for byte
-	AcceptedAt     time.Time // zero: the record's own timestamp counts
+	AcceptedAt     time.Time // read after a re-route only; else the record's own timestamp counts
 	// Origin is where the event was first written; zero but after a re-route.
 	Origin      Coordinates
 	TraceParent string // W3C trace context, passed on as it came

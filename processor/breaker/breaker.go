@@ -126,10 +126,6 @@ func (b *Breaker) Admit(now time.Time) (Admission, Ticket) {
 	case b.state == closed:
 		return Admission{OK: true}, Ticket{generation: b.generation}
 	case b.waits(now):
-		// A stepped clock, or a restored time from another configuration, must not lock an endpoint away.
-		if latest := now.Add(b.cfg.longest()); b.since.After(latest) {
-			b.since = latest
-		}
 		return Admission{Until: b.since}, Ticket{}
 	case b.probing && !b.overdue(now):
 		return Admission{}, Ticket{}
@@ -153,9 +149,16 @@ func (b *Breaker) AdmitEarly(now time.Time) (Admission, Ticket) {
 	return Admission{OK: true, Probe: true}, Ticket{generation: b.generation, probe: true}
 }
 
-// waits says that the open time is not over and no probe is under way: one that came early may have been given back.
+// waits says that the open time is not over and no probe is under way: one that came early may have been given back. A time
+// that no opening has, because a clock was stepped or of another configuration, is cut: it must not lock an endpoint away.
 func (b *Breaker) waits(now time.Time) bool {
-	return b.state != closed && !b.probing && now.Before(b.since)
+	if b.state == closed || b.probing || !now.Before(b.since) {
+		return false
+	}
+	if latest := now.Add(b.cfg.longest()); b.since.After(latest) {
+		b.since = latest
+	}
+	return true
 }
 
 // overdue says that the probe under way took longer than any attempt can: it is lost.

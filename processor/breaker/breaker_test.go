@@ -365,6 +365,8 @@ func TestBreaker_RestoresWhatWasWritten(t *testing.T) {
 	require.Equal(t, breaker.Closed, state)
 	for trips, next := range map[int]int{-5: 2, 0: 2, 1: 2, 7: 8, 1 << 40: 1000} {
 		b.Restore(breaker.Open, trips, start.Add(1000*time.Hour))
+		_, seen := b.Peek(start)
+		require.Equal(t, start.Add(18*time.Minute), seen, "who only looks is told the same")
 		adm, _ = b.Admit(start)
 		require.Equal(t, start.Add(18*time.Minute), adm.Until, "no opening lasts longer than the longest")
 		now := adm.Until

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
@@ -174,6 +175,37 @@ func TestStore_FullDisk(t *testing.T) {
 	require.NoError(t, s.Renew())
 	put(t, openUnit(t, s, 2, log), generationNow(), 1)
 	require.NoError(t, s.Close())
+}
+
+// The disk is full when the process ends: it ends all the same, and says what is not saved.
+func TestStore_FullDiskAtTheEnd(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*claimstore.Store) error{"close": (*claimstore.Store).Close, "flush": (*claimstore.Store).Flush} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var full atomic.Bool
+			mem := vfs.NewMem()
+			s := open(t, errorfs.Wrap(mem, errorfs.InjectorFunc(func(op errorfs.Op) error {
+				if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && strings.Contains(op.Path, ".sst") {
+					return &writeError{}
+				}
+				return nil
+			})))
+			put(t, openUnit(t, s, 2, log), generationNow(), 1)
+			full.Store(true)
+			ended := make(chan error, 1)
+			go func() { ended <- end(s) }()
+			select {
+			case err := <-ended:
+				require.ErrorIs(t, err, syscall.ENOSPC)
+			case <-time.After(time.Minute): // a hang, not a measure
+				full.Store(false)
+				require.Fail(t, "it waits for the disk to have room")
+			}
+			require.NoError(t, s.Close(), "closed, or closed now")
+			holds(t, openUnit(t, open(t, mem), 2, log), generationNow(), 1, false)
+		})
+	}
 }
 
 type writeError struct{}

@@ -45,6 +45,7 @@ type Store struct {
 type database struct {
 	*pebble.DB
 	failure atomic.Pointer[error]
+	broken  chan struct{} // closed when there is a failure
 }
 
 // Open opens the store, which is empty if there was none, or none that can be used.
@@ -117,7 +118,7 @@ func (s *Store) open() error {
 
 // load opens the database and reads which units it holds.
 func (s *Store) load() error {
-	d := &database{}
+	d := &database{broken: make(chan struct{})}
 	cache := pebble.NewCache(s.opts.Cache)
 	defer cache.Unref() // the database holds it from now on
 	var err error
@@ -234,15 +235,22 @@ func (s *Store) Flush() error {
 	return s.db.flush()
 }
 
-// flush writes the memtables to disk, of a database that is good.
+// flush writes the memtables to disk, of a database that is good. Where that fails it does not wait: Pebble tries again
+// and again, for as long as the disk is full.
 func (d *database) flush() error {
 	if d.failed() != nil {
 		return nil
 	}
-	if err := d.Flush(); err != nil {
+	flushed, err := d.AsyncFlush()
+	if err != nil {
 		return d.fail(err)
 	}
-	return nil
+	select {
+	case <-flushed:
+		return nil
+	case <-d.broken:
+		return d.failed()
+	}
 }
 
 // Close makes what is held durable and closes the store.
@@ -279,7 +287,9 @@ func (d *database) failed() error {
 // fail ends the use of the database.
 func (d *database) fail(cause error) error {
 	failure := fmt.Errorf("%w: %w", claim.ErrFailed, cause)
-	d.failure.CompareAndSwap(nil, &failure)
+	if d.failure.CompareAndSwap(nil, &failure) {
+		close(d.broken)
+	}
 	return d.failed()
 }
 

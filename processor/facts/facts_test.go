@@ -56,9 +56,10 @@ func newRig(t *testing.T) *rig {
 	r.stop = stop
 	r.journal = facts.NewJournal(ctx, r.client, r.topics, slog.New(slog.DiscardHandler))
 	r.restorer = &facts.Restorer{
-		NewClient: func(at map[string]map[int32]kgo.Offset) (*kgo.Client, error) {
-			return kgo.NewClient(kgo.SeedBrokers("localhost:9092"), kgo.Dialer(r.network.DialContext), kgo.ConsumePartitions(at),
-				kgo.FetchMaxWait(500*time.Millisecond))
+		NewClient: func(more ...kgo.Opt) (*kgo.Client, error) {
+			return kgo.NewClient(append([]kgo.Opt{
+				kgo.SeedBrokers("localhost:9092"), kgo.Dialer(r.network.DialContext), kgo.FetchMaxWait(500 * time.Millisecond),
+			}, more...)...)
 		},
 		Admin: r.admin, Catalogue: r.topics, Claims: new(claim.Memory), Window: 24 * time.Hour, Log: slog.New(slog.DiscardHandler),
 	}
@@ -258,17 +259,41 @@ func TestRestore_DeletedMeanwhile(t *testing.T) {
 			r.claim(1, fmt.Sprintf("k%d", i), int64(i))
 		}
 		connect := r.restorer.NewClient
-		r.restorer.NewClient = func(at map[string]map[int32]kgo.Offset) (*kgo.Client, error) {
+		r.restorer.NewClient = func(more ...kgo.Opt) (*kgo.Client, error) {
 			offsets := kadm.Offsets{}
 			offsets.Add(kadm.Offset{Topic: r.topics.Idempotency(), Partition: 0, At: 10})
 			_, err := r.admin.DeleteRecords(t.Context(), offsets)
 			require.NoError(t, err)
-			return connect(at)
+			return connect(more...)
 		}
 		found := r.restore(0, 1)
 		require.Zero(t, found[0].Arbiter.Len())
 		require.EqualValues(t, 10, found[1].Arbiter.Len())
 	})
+}
+
+// A tool that is not ours, one that copies topics say, has written in a transaction, and the last that lies there is its
+// marker: it is no record, and the unit must not wait for one.
+func TestRestore_EndsInATransactionMarker(t *testing.T) {
+	for name, end := range map[string]kgo.TransactionEndTry{"committed": kgo.TryCommit, "aborted": kgo.TryAbort} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.claim(0, "k", 1)
+				tool := r.connect(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.TransactionalID("copy"))
+				require.NoError(t, tool.BeginTransaction())
+				for _, topic := range []string{r.topics.Idempotency(), r.topics.Breakers()} {
+					require.NoError(t, tool.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Partition: 0, Key: []byte("x"), Value: []byte("y")}).FirstErr())
+				}
+				require.NoError(t, tool.EndTransaction(t.Context(), end))
+				require.Equal(t, "dlv_1", owner(r.restore(0)[0].Arbiter, "k"))
+				claims, upTo, err := r.restorer.Gap(t.Context(), 0, 0, 3)
+				require.NoError(t, err)
+				require.Equal(t, int64(3), upTo, "record, record, marker")
+				require.Len(t, claims, 1)
+			})
+		})
+	}
 }
 
 // A topic without the unit's partition, or no topic at all, is an error to be tried again, not a hang.

@@ -17,7 +17,7 @@ const maxGap = 10_000
 func (r *Restorer) Gap(ctx context.Context, unit int32, from, to int64) (claims []schemas.Claim, upTo int64, err error) {
 	to = min(to, from+maxGap)
 	topic := r.Catalogue.Idempotency()
-	client, err := r.NewClient(map[string]map[int32]kgo.Offset{topic: {unit: kgo.NewOffset().At(from)}})
+	client, err := r.reader(map[string]map[int32]kgo.Offset{topic: {unit: kgo.NewOffset().At(from)}})
 	if err != nil {
 		return nil, from, fmt.Errorf("read claims: %w", err)
 	}

@@ -32,9 +32,8 @@ type Claims interface {
 
 // Restorer reads facts back.
 type Restorer struct {
-	// NewClient makes a client that consumes just these partitions; the caller's
-	// connection settings, read uncommitted.
-	NewClient func(partitions map[string]map[int32]kgo.Offset) (*kgo.Client, error)
+	// NewClient makes a client with the caller's connection settings and, after them, the given ones.
+	NewClient func(more ...kgo.Opt) (*kgo.Client, error)
 	Admin     *kadm.Client
 	Catalogue topics.Catalogue
 	Claims    Claims
@@ -65,7 +64,7 @@ func (r *Restorer) Restore(ctx context.Context, units []int32, ready func(unit i
 	if len(run.from) == 0 {
 		return nil
 	}
-	client, err := r.NewClient(run.from)
+	client, err := r.reader(run.from)
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
@@ -104,8 +103,8 @@ func (r *Restorer) Restore(ctx context.Context, units []int32, ready func(unit i
 			if failed = run.take(p.Topic, p.Partition, p.Records); failed != nil {
 				return
 			}
-			// The last record of a partition is never compacted away, and none of
-			// these topics holds transaction markers: end-1 is always seen.
+			// The last record of a partition is never compacted away, and markers of transactions
+			// are kept by the client: end-1 is always seen.
 			if p.Records[n-1].Offset >= end-1 {
 				whole(p.Topic, p.Partition)
 			}
@@ -115,6 +114,12 @@ func (r *Restorer) Restore(ctx context.Context, units []int32, ready func(unit i
 		}
 	}
 	return nil
+}
+
+// reader makes a client that consumes just these partitions, uncommitted. Nothing of ours is written there in a
+// transaction; but a tool may, that copies topics say, and whoever waits for the last offset must see its marker.
+func (r *Restorer) reader(partitions map[string]map[int32]kgo.Offset) (*kgo.Client, error) {
+	return r.NewClient(kgo.ConsumePartitions(partitions), kgo.KeepControlRecords())
 }
 
 // run is one reading of facts.
@@ -251,7 +256,7 @@ func (r *Restorer) passOverDeleted(ctx context.Context, end map[string]map[int32
 }
 
 func (r *Restorer) takeBreaker(f *Facts, record *kgo.Record) {
-	if record.Value == nil {
+	if holdsNothing(record) {
 		return
 	}
 	t, err := schemas.DecodeBreakerTransition(record.Value)
@@ -264,7 +269,7 @@ func (r *Restorer) takeBreaker(f *Facts, record *kgo.Record) {
 
 // claim reads a claim; false when there is none that can be read.
 func (r *Restorer) claim(record *kgo.Record) (c schemas.Claim, ok bool) {
-	if record.Value == nil {
+	if holdsNothing(record) {
 		return c, false
 	}
 	c, err := schemas.DecodeClaim(record.Value)
@@ -274,6 +279,9 @@ func (r *Restorer) claim(record *kgo.Record) (c schemas.Claim, ok bool) {
 	}
 	return c, true
 }
+
+// holdsNothing says that a record is a tombstone or the marker of a transaction.
+func holdsNothing(record *kgo.Record) bool { return record.Value == nil || record.Attrs.IsControl() }
 
 func (r *Restorer) passOver(record *kgo.Record, err error) {
 	r.Log.Error("restore: a fact cannot be read and is passed over",

@@ -8,8 +8,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/barnabas-webhooks/barnabas/processor/claim"
 	"github.com/barnabas-webhooks/barnabas/processor/deliver"
 	"github.com/barnabas-webhooks/barnabas/processor/metrics"
+	"github.com/barnabas-webhooks/barnabas/processor/unit"
 	"github.com/barnabas-webhooks/barnabas/retry"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
@@ -189,4 +191,36 @@ func TestUnit_OperatorResetsTheBreaker(t *testing.T) {
 		require.Equal(t, "open", r.journal.transitions()[2], "a real outage is not hidden by what was said before it")
 		r.end()
 	})
+}
+
+// A process whose clock was a year ahead opened the breaker. The next owner neither gives up on what comes, nor waits
+// for that year: it tries again after the longest opening, or when an operator says so.
+func TestUnit_ABreakerOfAWrongClockLocksNobodyAway(t *testing.T) {
+	for name, reset := range map[string]bool{"by itself": false, "by an operator": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t)
+				r.endpoint("ep")
+				later := time.Now().AddDate(1, 0, 0)
+				r.startWith(unit.Restored{Arbiter: claim.NewArbiter(24*time.Hour, claim.NewMemory()), Breakers: map[string]*schemas.BreakerTransition{
+					"ep": {EndpointID: "ep", State: "open", Trips: 3, OpenUntil: later, At: later, Reason: "http_5xx"},
+				}})
+				r.event("ep", "", `1`)
+				time.Sleep(time.Second)
+				require.Empty(t, r.letters())
+				if reset {
+					r.endpoint("ep", func(e *schemas.Endpoint) { e.BreakerResetAt = time.Now() })
+					r.event("ep", "", `2`)
+					time.Sleep(time.Second)
+					require.Len(t, r.sender.seen(), 1, "the reset is heeded")
+				}
+				time.Sleep(time.Hour)
+				r.event("ep", "", `3`)
+				time.Sleep(time.Hour)
+				require.Empty(t, r.letters())
+				require.Len(t, r.sender.seen(), len(r.log.all(r.Catalogue.Events())))
+				r.end()
+			})
+		})
+	}
 }

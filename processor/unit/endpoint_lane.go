@@ -93,6 +93,9 @@ func (u *Unit) laneOf(id string) *endpointLane {
 	if f, ok := u.facts[id]; ok {
 		l.breaker.Restore(breaker.State(f.State), f.Trips, f.OpenUntil)
 		l.resetAt = f.At
+		if now := time.Now(); f.At.After(now) { // by a clock that was wrong: an operator's reset is heeded all the same
+			l.resetAt = now
+		}
 		delete(u.facts, id)
 		u.open++
 		u.Metrics.BreakersOpen.Inc()
@@ -119,11 +122,13 @@ func (u *Unit) mostInFlight(ep *endpoint.Endpoint) int {
 }
 
 // adapt has a parallel endpoint get fewer requests at a time when it times out or says that it is overloaded, and one
-// more for each round that it answers otherwise: that it refuses a payload says nothing against its strength.
+// more for each round that it answers otherwise: that it refuses a payload says nothing against its strength. Probes say
+// nothing of it either way, and what follows them is the breaker's slow start.
 func (u *Unit) adapt(l *endpointLane, ep *endpoint.Endpoint, res *deliver.Result, now time.Time) {
 	most := u.mostInFlight(ep)
+	state, _ := l.breaker.Peek(now)
 	switch {
-	case most <= 1:
+	case most <= 1 || state != breaker.Closed:
 	case res.Class == retry.Timeout, res.Status == http.StatusTooManyRequests, res.Status == http.StatusServiceUnavailable:
 		if l.bears.Overloaded(res.StartedAt, now, most) {
 			u.Metrics.WidthCuts.Inc()

@@ -149,6 +149,12 @@ func (u *Unit) takeWaiting(it *item, r *kgo.Record, now time.Time) {
 		u.join(it, now)
 		return
 	}
+	if s.atLeast == 0 && u.Policy.TierFor(d.DueAt.Sub(now)) > 0 {
+		// Not one of ours, or of other tiers than there are now. The first tier stands still for what waits in it, and so
+		// for nothing that waits longer than its cap.
+		u.goRound(it, now)
+		return
+	}
 	it.keep() // it may wait for hours
 	s.waiting.add(it)
 	// What overflows a higher tier goes round again with its remaining wait, by
@@ -163,8 +169,13 @@ func (u *Unit) takeWaiting(it *item, r *kgo.Record, now time.Time) {
 func (u *Unit) overflow(s *stream, now time.Time) {
 	s.overflowed, s.overflowedAt = true, now
 	for _, late := range s.waiting.latest() {
-		u.postpone(late, retry.Decision{Kind: retry.Hold, Due: late.delivery.DueAt, Reason: metrics.HoldOverflow}, now)
+		u.goRound(late, now)
 	}
+}
+
+// goRound writes a delivery anew to the tier for what is left of its wait.
+func (u *Unit) goRound(it *item, now time.Time) {
+	u.postpone(it, retry.Decision{Kind: retry.Hold, Due: it.delivery.DueAt, Reason: metrics.HoldOverflow}, now)
 }
 
 // classOf is what a delivery is that comes from a tier: a retry if an attempt of this
@@ -201,11 +212,11 @@ func deliveryOf(e *schemas.Event, r *kgo.Record) *schemas.Delivery {
 	if d.ID == "" {
 		d.ID = schemas.DeriveDeliveryID(at, r.Timestamp.UnixMilli())
 	}
+	// It was accepted when it was written, here or, before a re-route, elsewhere. A producer's clock, or its idea of
+	// milliseconds, is not ours: an acceptance of two days ago would end the lifetime before the first attempt.
 	if d.Origin == (schemas.Coordinates{}) {
-		d.Origin = at
+		d.Origin, d.AcceptedAt = at, r.Timestamp
 	}
-	// The producer's clock is not ours: an acceptance after the record was written
-	// is not believed.
 	if d.AcceptedAt.IsZero() || d.AcceptedAt.After(r.Timestamp) {
 		d.AcceptedAt = r.Timestamp
 	}

@@ -2,6 +2,7 @@ package unit_test
 
 import (
 	"fmt"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -134,6 +135,36 @@ func TestUnit_NothingIsSealedBeforeItsClaimIsDurable(t *testing.T) {
 	})
 }
 
+// Counts at the end of their range: a record that could be read must be settled, whatever it becomes (invariant 12).
+func TestUnit_CountsAtTheirEndAreSettled(t *testing.T) {
+	for name, most := range map[string]func(*schemas.Delivery){
+		"attempts": func(d *schemas.Delivery) { d.Attempts = math.MaxInt32 },
+		"total":    func(d *schemas.Delivery) { d.History.TotalAttempts = math.MaxInt32 },
+		"holds":    func(d *schemas.Delivery) { d.Holds = math.MaxInt32 },
+		"replays":  func(d *schemas.Delivery) { d.Replays = math.MaxInt32 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t).start()
+				r.endpoint("ep")
+				r.sender.always(500)
+				for range 10 { // enough for the breaker to open, so that the last are held
+					d := delivery("dlv_1", "ep", 0)
+					most(&d)
+					r.waiting(0, d)
+					value, err := schemas.EncodeDelivery(&d)
+					require.NoError(t, err)
+					r.log.append(&kgo.Record{Topic: r.Catalogue.Replay(), Key: []byte("ep"), Value: value})
+				}
+				time.Sleep(27 * time.Hour)
+				r.idle()
+				require.Len(t, r.letters(), 20)
+				r.end()
+			})
+		})
+	}
+}
+
 // C-127: what cannot be read becomes a dead letter with its bytes and coordinates, in events, a
 // tier, and replay alike; its neighbours go on.
 func TestUnit_GarbageIsBuried(t *testing.T) {
@@ -232,6 +263,33 @@ func TestUnit_ReroutesWhatIsMisplaced(t *testing.T) {
 		letter := r.log.all(r.Catalogue.DLQ())
 		require.Len(t, letter, 1)
 		require.Equal(t, topics.Partition(elsewhere, 4), letter[0].Partition)
+		r.end()
+	})
+}
+
+// A producer's clock, or seconds where milliseconds are meant, does not end the lifetime of an event that was written
+// just now. What was re-routed was accepted when it was first written.
+func TestUnit_TheLifetimeCountsFromTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t).start()
+		r.endpoint("ep")
+		send := func(accepted time.Time, origin schemas.Coordinates) {
+			value, err := schemas.EncodeEvent(&schemas.Event{
+				EndpointID: "ep", EventType: "test.event", Payload: []byte(`{}`), AcceptedAt: accepted, Origin: origin,
+			})
+			require.NoError(t, err)
+			r.log.append(record(r.Catalogue.Events(), "ep", value))
+			time.Sleep(time.Second)
+		}
+		for _, accepted := range []time.Time{time.UnixMilli(1_700_000_000), time.Now().Add(-27 * time.Hour), time.Now().AddDate(1, 0, 0)} {
+			send(accepted, schemas.Coordinates{})
+		}
+		require.Len(t, r.sender.seen(), 3)
+		require.Empty(t, r.letters())
+
+		send(time.Now().Add(-27*time.Hour), schemas.Coordinates{Topic: r.Catalogue.Events(), Partition: 3, Offset: 7})
+		require.Len(t, r.letters(), 1)
+		require.Equal(t, schemas.ReasonExpired, r.letters()[0].Reason)
 		r.end()
 	})
 }
@@ -361,7 +419,7 @@ func TestUnit_GoesOnFromWhatWasRestored(t *testing.T) {
 		}))
 		r.log.base[r.Catalogue.Events()] = 10
 		r.startWith(unit.Restored{Arbiter: arbiter, Breakers: map[string]*schemas.BreakerTransition{
-			"down": {EndpointID: "down", State: "open", Trips: 3, OpenUntil: time.Now().Add(time.Hour)},
+			"down": {EndpointID: "down", State: "open", Trips: 3, OpenUntil: time.Now().Add(15 * time.Minute)},
 			"ep":   {EndpointID: "ep", State: "closed"},
 		}})
 		r.event("ep", "k", `{}`)
@@ -372,7 +430,7 @@ func TestUnit_GoesOnFromWhatWasRestored(t *testing.T) {
 		require.InDelta(t, 1, r.metric("barnabas_breakers_open", ""), 0)
 		time.Sleep(3 * time.Hour)
 		require.Len(t, r.sender.seen("down"), 1)
-		require.GreaterOrEqual(t, r.sender.seen("down")[0].At.Sub(r.log.all(r.Catalogue.Events())[0].Timestamp), time.Hour)
+		require.GreaterOrEqual(t, r.sender.seen("down")[0].At.Sub(r.log.all(r.Catalogue.Events())[0].Timestamp), 15*time.Minute)
 		require.InDelta(t, 0, r.metric("barnabas_breakers_open", ""), 0)
 		r.end()
 	})

@@ -52,8 +52,8 @@ func (u *Unit) finished(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket
 	u.Metrics.AttemptSeconds.Observe(res.Duration.Seconds())
 
 	d := it.delivery
-	d.Attempts++
-	d.History.TotalAttempts++
+	d.Attempts = schemas.OneMore(d.Attempts)
+	d.History.TotalAttempts = schemas.OneMore(d.History.TotalAttempts)
 	if d.History.FirstAttemptAt.IsZero() {
 		d.History.FirstAttemptAt = res.StartedAt
 	}
@@ -177,7 +177,7 @@ func (u *Unit) hold(it *item, until time.Time, spread time.Duration, reason stri
 		u.bury(it, decision.Reason, "held until its lifetime ended, last by "+reason, now)
 		return
 	}
-	d.Holds++
+	d.Holds = schemas.OneMore(d.Holds)
 	d.History.LastClass = lastClass(d, reason)
 	u.postpone(it, decision, now)
 }

@@ -190,6 +190,22 @@ func (u *Unit) makeRoom(now time.Time) {
 	}
 }
 
+// moveOn sends deliveries round again that keep the window of their tier where it is, when behind it there may be one
+// that is due: a tier has waits of very different lengths, of a day say, when an endpoint asks for it, and who is due
+// first is not to wait for who came first. What goes round is not read again before its quiet time, so that each
+// does so once per cap of the next smaller tier, at most.
+func (u *Unit) moveOn(now time.Time) {
+	for _, s := range u.streams {
+		if s.atLeast == 0 || s.quiet.After(now) || !s.tracker.Full() {
+			continue
+		}
+		lowest, _ := s.tracker.Lowest()
+		for _, it := range s.waiting.below(lowest + tracker.Window/2) {
+			u.goRound(it, now)
+		}
+	}
+}
+
 // regulate pauses what is full and resumes what is not.
 func (u *Unit) regulate(now time.Time) {
 	for _, s := range u.streams {

@@ -215,6 +215,7 @@ func (u *Unit) Run() {
 			}
 			u.dispatch(now)
 			u.makeRoom(now)
+			u.moveOn(now)
 			u.regulate(now)
 			u.sweep(now)
 			u.want()

@@ -43,6 +43,20 @@ func (w *waiting) latest() []*item {
 	return late
 }
 
+// below removes those that lie below an offset.
+func (w *waiting) below(offset int64) []*item {
+	var low []*item
+	w.items = slices.DeleteFunc(w.items, func(it *item) bool {
+		if it.offset < offset {
+			low = append(low, it)
+			return true
+		}
+		return false
+	})
+	heap.Init(&w.items)
+	return low
+}
+
 // dueHeap implements heap.Interface.
 type dueHeap []*item
 

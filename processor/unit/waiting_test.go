@@ -9,7 +9,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/barnabas-webhooks/barnabas/processor/caps"
 	"github.com/barnabas-webhooks/barnabas/processor/metrics"
+	"github.com/barnabas-webhooks/barnabas/processor/tracker"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
 
@@ -185,6 +187,55 @@ func TestUnit_DueTimesBeyondThePolicyAreCut(t *testing.T) {
 		letters := r.letters()
 		require.Len(t, letters, 1)
 		require.Equal(t, schemas.ReasonExpired, letters[0].Reason)
+		r.end()
+	})
+}
+
+// An endpoint that asks to be left alone for a day fills the window of the tier with what waits for it. The
+// deliveries of others that lie behind are due in an hour, and are not kept for a day (invariant 7).
+func TestUnit_LongWaitsKeepNobodyBehindThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(r *rig) { r.Memory = caps.NewMemory(1 << 30) }).start()
+		r.endpoint("patient", parallel(1000))
+		r.endpoint("ep", parallel(100))
+		const flood = tracker.Window
+		for k := range flood {
+			r.waiting(3, delivery(fmt.Sprintf("dlv_patient_%d", k), "patient", 24*time.Hour+time.Duration(k%1000)*time.Second))
+		}
+		due := map[string]time.Time{}
+		for k := range 100 {
+			d := delivery(fmt.Sprintf("dlv_%d", k), "ep", 61*time.Minute+time.Duration(k)*time.Second)
+			due[d.ID] = d.DueAt
+			r.waiting(3, d)
+		}
+		time.Sleep(65 * time.Minute)
+		synctest.Wait()
+		r.requireDue(due, 2*time.Second)
+		require.LessOrEqual(t, r.log.inTiers(), 2*flood+100, "once an hour at most")
+
+		time.Sleep(26 * time.Hour)
+		r.idle()
+		require.Len(t, r.sender.seen("patient"), flood)
+		require.LessOrEqual(t, r.log.inTiers(), 26*flood, "once an hour at most")
+		r.end()
+	})
+}
+
+// A record of the first tier whose due time no wait for that tier has is sent to where it belongs: there
+// nobody stands still for it.
+func TestUnit_LongWaitsLeaveTheFirstTier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t).start()
+		r.endpoint("ep")
+		d := delivery("dlv_long", "ep", 20*time.Hour)
+		r.waiting(0, d)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, int64(1), r.committed(r.Catalogue.Tier(0)), "it is settled there")
+		require.Len(t, r.log.all(r.Catalogue.Tier(3)), 1)
+		time.Sleep(20 * time.Hour)
+		r.idle()
+		r.requireDue(map[string]time.Time{d.ID: d.DueAt}, time.Second)
 		r.end()
 	})
 }

@@ -1,6 +1,7 @@
 package unit
 
 import (
+	"hash/fnv"
 	"net/http"
 	"time"
 
@@ -37,10 +38,7 @@ type endpointLane struct {
 	// resetAt is up to when operators' resets of the breaker have been heeded.
 	resetAt time.Time
 	epoch   int64 // of the endpoint when it was last looked at
-	// refused is the event type that all failures since the last success were about, with an answer of 4xx each; empty:
-	// there was none, or something else failed too.
-	refused string
-	mixed   bool
+	refused refusals
 
 	// pace is a moving average of the time between completions; backlog counts
 	// what was spilled and has not come back, by the class it will have then.
@@ -55,28 +53,44 @@ type endpointLane struct {
 	pressed time.Time // since when
 }
 
-// note remembers what the failures since the last success were about.
+// refusals is what the failures since the last success were about: one event type, of which it is a hash, with an answer of
+// 4xx each; noRefusal; or several things. Two types of one hash shut a door that might be open, and no more.
+type refusals uint32
+
+const (
+	noRefusal refusals = iota
+	severalThings
+)
+
+func refusalsOf(eventType string) refusals {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(eventType))
+	return max(refusals(h.Sum32()), severalThings+1)
+}
+
+// note remembers what a failure was about.
 func (l *endpointLane) note(class retry.Class, eventType string) {
 	switch class {
 	case retry.Cancelled, retry.Blocked, retry.Build:
 	case retry.OK:
-		l.refused, l.mixed = "", false
+		l.refused = noRefusal
 	case retry.HTTP4xx:
-		if l.refused == "" && !l.mixed {
-			l.refused = eventType
-		}
-		if l.refused != eventType {
-			l.refused, l.mixed = "", true
+		switch of := refusalsOf(eventType); l.refused {
+		case noRefusal:
+			l.refused = of
+		case of:
+		default:
+			l.refused = severalThings
 		}
 	default:
-		l.refused, l.mixed = "", true
+		l.refused = severalThings
 	}
 }
 
 // door says that a delivery may knock at an open breaker before the time is up: everything that failed was refused for what it
 // is, an event of another type than this one, so that the endpoint may well be up (C-105). If it fails too, the door is shut.
 func (l *endpointLane) door(d *schemas.Delivery) bool {
-	return l.refused != "" && d.EventType != l.refused
+	return l.refused > severalThings && l.refused != refusalsOf(d.EventType)
 }
 
 // firstPace is assumed of an endpoint that has not answered yet: fast, so that

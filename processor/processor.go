@@ -56,6 +56,7 @@ type Processor struct {
 	metrics   *metrics.Metrics
 	ownership *ownership
 	interrupt atomic.Pointer[context.CancelFunc] // of the poll under way
+	journal   atomic.Pointer[facts.Journal]      // nil until Run has made it
 }
 
 // New checks the options and makes a processor; Run starts it.
@@ -67,12 +68,19 @@ func New(o Options) (*Processor, error) {
 		o.Claims = new(claim.Memory)
 	}
 	memory, inFlight := caps.NewMemory(o.MaxMemory), caps.NewInFlight(o.MaxInFlight)
+	p := &Processor{opts: o, memory: memory}
 	m := metrics.New(o.Registry, metrics.Gauges{
 		InFlight:    func() float64 { return float64(inFlight.Used()) },
 		MemoryBytes: func() float64 { return float64(memory.Used()) },
 		Claims:      o.Claims.Stats,
+		Facts: func() (int, time.Duration) {
+			if j := p.journal.Load(); j != nil {
+				return j.Unwritten(time.Now())
+			}
+			return 0, 0
+		},
 	}, o.Catalogue.Consumed()...)
-	p := &Processor{opts: o, memory: memory, metrics: m}
+	p.metrics = m
 	p.ownership = newOwnership(&unit.Shared{
 		Config: o.Unit, Catalogue: o.Catalogue, Policy: o.Policy, Breaker: o.Breaker,
 		Sender: o.Sender, Endpoints: o.Endpoints, Disable: o.Disable,
@@ -124,7 +132,9 @@ func (p *Processor) Run(ctx context.Context) error {
 		},
 		Observer: settle.Observer{Settled: p.metrics.SettledBeat, Failed: func(error) { p.metrics.SettleFailures.Inc() }},
 	})
-	p.ownership.begin(life, ids, settler, facts.NewJournal(life, writer, p.opts.Catalogue, p.opts.Log), &facts.Restorer{
+	journal := facts.NewJournal(life, writer, p.opts.Catalogue, p.opts.Log)
+	p.journal.Store(journal)
+	p.ownership.begin(life, ids, settler, journal, &facts.Restorer{
 		NewClient: p.client,
 		Admin:     kadm.NewClient(admin), Catalogue: p.opts.Catalogue, Claims: p.opts.Claims, Window: p.opts.Window, Log: p.opts.Log,
 	})

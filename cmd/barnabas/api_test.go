@@ -85,6 +85,7 @@ func TestSend_HandsTheBytesOver(t *testing.T) {
 	require.Contains(t, got.body, `"payload_base64":"VHVlCg=="`)
 	require.Equal(t, "respond-async", got.header.Get("Prefer"))
 	require.Contains(t, o.out, `"delivery_id": "dlv_1"`)
+	require.Contains(t, o.out, `"replayed": false`)
 }
 
 func TestSend_RefusesBeforeCalling(t *testing.T) {
@@ -98,12 +99,15 @@ func TestSend_RefusesBeforeCalling(t *testing.T) {
 		"absent file":      {"--endpoint", "e", "--type", "t", "--file", "/absent"},
 		"address":          {"--endpoint", "e", "--type", "t", "--data", "{}", "--api", "ftp://x"},
 		"absent key file":  {"--endpoint", "e", "--type", "t", "--data", "{}", "--api-key-file", "/absent"},
+		"no JSON":          {"--endpoint", "e", "--type", "t", "--data", "{oops"},
 		"payload too long": {"--endpoint", "e", "--type", "t", "--file", writeFile(t, string(make([]byte, 900_001)))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFakeAPI(t, http.StatusOK, nil)
-			requireCode(t, main.ExitUsage, f.world(t).run(t, append([]string{"send"}, args...)...))
+			o := f.world(t).run(t, append([]string{"send"}, args...)...)
+			requireCode(t, main.ExitUsage, o)
+			require.NotContains(t, o.stderr, "idempotency key", "nothing was sent that could be repeated")
 			require.Empty(t, f.calls)
 		})
 	}

@@ -11,6 +11,9 @@ import (
 // defaultAPI is where barnabas dev listens.
 const defaultAPI = "http://127.0.0.1:8080"
 
+// flagAPI is the flag that says where the API is.
+const flagAPI = "api"
+
 const apiHelp = `
 
 The API is found at --api or ` + config.EnvURL + ` (else ` + defaultAPI + `, where barnabas dev listens); the key is
@@ -24,7 +27,7 @@ type apiFlags struct {
 }
 
 func (a *apiFlags) bind(c *cobra.Command) {
-	c.Flags().StringVar(&a.url, "api", "", "`address` of the API, http://host:port")
+	c.Flags().StringVar(&a.url, flagAPI, "", "`address` of the API, http://host:port")
 	c.Flags().StringVar(&a.keyFile, "api-key-file", "", "`file` that holds the API key")
 }
 

@@ -21,7 +21,7 @@ The broker is a real Kafka to its clients: kcat and any producer work with it. W
 authenticated, or safe against a loss of power.`,
 		Example: `  barnabas dev
   barnabas dev --data-dir /tmp/barnabas --broker-port 19092 --listen 127.0.0.1:8081
-  barnabas dev --set retry.caps=1s,2s,5s --set retry.tiers=1s,5s       # dead letters within seconds`,
+  barnabas dev --data-dir /tmp/short --set retry.caps=1s,2s,5s --set retry.tiers=1s,5s     # a first dead letter within seconds`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			conf, err := load(d, c, config.Source{Dev: true}, file)

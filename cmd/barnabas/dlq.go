@@ -28,10 +28,10 @@ type filterFlags struct {
 func (f *filterFlags) bind(c *cobra.Command) {
 	fs := c.Flags()
 	fs.StringArrayVar(&f.filter.Endpoints, "endpoint", nil, "only of this endpoint `id`; may be repeated")
-	fs.StringArrayVar(&f.filter.Tenants, "tenant", nil, "only of this tenant; may be repeated")
-	fs.StringArrayVar(&f.filter.Reasons, "reason", nil, "only with this reason, such as timeout or http_5xx; may be repeated")
-	fs.StringArrayVar(&f.filter.EventTypes, "event-type", nil, "only of this event type; may be repeated")
-	fs.StringArrayVar(&f.filter.IDs, "id", nil, "only this delivery id, or partition/offset as the list shows it; may be repeated")
+	fs.StringArrayVar(&f.filter.Tenants, "tenant", nil, "only of this `tenant`; may be repeated")
+	fs.StringArrayVar(&f.filter.Reasons, "reason", nil, "only with this `reason`, such as timeout or http_5xx; may be repeated")
+	fs.StringArrayVar(&f.filter.EventTypes, "event-type", nil, "only of this event `type`; may be repeated")
+	fs.StringArrayVar(&f.filter.IDs, "id", nil, "only this delivery `id`, or partition/offset as the list shows it; may be repeated")
 	fs.StringVar(&f.since, "since", "", "dead at or after this `time`: 2026-01-31T10:00:00Z, or how long ago, like 2h")
 	fs.StringVar(&f.until, "until", "", "dead before this `time`")
 }
@@ -128,10 +128,10 @@ func newDLQShow(d *Deps) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show everything about one delivery's dead letters",
-		Long: `Shows the dead letters of a delivery id, or the one at a place partition/offset, with payload and history.
+		Long: `Shows the dead letters of a delivery id, or the one at a place partition/offset, with payload and all that is known of it.
 A delivery that was replayed and died again has several.` + kafkaHelp,
 		Example: `  barnabas dlq show 3/1042 --dev`,
-		Args:    cobra.ExactArgs(1),
+		Args:    oneID,
 		RunE: func(c *cobra.Command, args []string) error {
 			q, conn, err := k.queue(c)
 			if err != nil {

@@ -36,7 +36,7 @@ content_type; and optionally idempotency_key.
 Producers need no Avro: a plain record with the header event-type does as well. This is for tests of
 producers, and to have an example of the bytes.`,
 		Example: `  echo '{"endpoint_id":"ep_1","event_type":"order.paid","payload":{"order":1}}' | barnabas encode > event.avro
-  kcat -P -b 127.0.0.1:9092 -t barnabas.events -k ep_1 event.avro
+  kcat -P -b 127.0.0.1:9092 -t barnabas.events -k ep_1 -X partitioner=murmur2_random event.avro
   barnabas encode --format base64 events.jsonl`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -33,7 +33,7 @@ func newEndpointsGet(d *Deps) *cobra.Command {
 		Short:   "Show one endpoint",
 		Long:    "Shows the settings of one endpoint. Secrets and header values are not shown." + apiHelp,
 		Example: "  barnabas endpoints get ep_1 --json",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneID,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.one(c, asJSON, func(cl *client.Client) (api.Endpoint, error) { return cl.Endpoint(c.Context(), args[0]) })
 		},
@@ -93,7 +93,7 @@ func newEndpointsDelete(d *Deps) *cobra.Command {
 		Short:   "Delete an endpoint",
 		Long:    "Deletes an endpoint. Deliveries that wait for it become dead letters. To stop deliveries for a while, disable it." + apiHelp,
 		Example: "  barnabas endpoints delete ep_1",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneID,
 		RunE: func(c *cobra.Command, args []string) error {
 			cl, err := a.client()
 			if err != nil {
@@ -118,7 +118,7 @@ func newEndpointsEnable(d *Deps) *cobra.Command {
 		Short:   "Let deliveries be attempted again",
 		Long:    "Enables an endpoint that was disabled, by hand or by an answer 410. Its breaker is closed, its failures are counted from zero." + apiHelp,
 		Example: "  barnabas endpoints enable ep_1",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneID,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.one(c, asJSON, func(cl *client.Client) (api.Endpoint, error) { return cl.EnableEndpoint(c.Context(), args[0]) })
 		},
@@ -137,7 +137,7 @@ func newEndpointsResetBreaker(d *Deps) *cobra.Command {
 		Long: `Closes the circuit breaker of an endpoint, wherever its unit is, and counts its failures from zero. What is
 held already comes back at the time it was held for; what comes from now on is attempted at once.` + apiHelp,
 		Example: "  barnabas endpoints reset-breaker ep_1",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneID,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.one(c, asJSON, func(cl *client.Client) (api.Endpoint, error) { return cl.ResetBreaker(c.Context(), args[0]) })
 		},
@@ -156,7 +156,7 @@ func newEndpointsDisable(d *Deps) *cobra.Command {
 		Short:   "Stop deliveries from being attempted",
 		Long:    "Disables an endpoint. What waits for it, and what comes, become dead letters, which can be replayed once it is enabled." + apiHelp,
 		Example: "  barnabas endpoints disable ep_1 --reason 'moving to a new host'",
-		Args:    cobra.ExactArgs(1),
+		Args:    oneID,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.one(c, asJSON, func(cl *client.Client) (api.Endpoint, error) { return cl.DisableEndpoint(c.Context(), args[0], reason) })
 		},
@@ -179,7 +179,7 @@ func newEndpointsRotate(d *Deps) *cobra.Command {
 that the receiver can change over without losing a delivery.` + apiHelp,
 		Example: `  barnabas endpoints rotate-secret ep_1
   barnabas endpoints rotate-secret ep_1 --overlap 0s            # the old one has leaked`,
-		Args: cobra.ExactArgs(1),
+		Args: oneID,
 		RunE: func(c *cobra.Command, args []string) error {
 			var spec api.RotateSpec
 			if c.Flags().Changed("overlap") {

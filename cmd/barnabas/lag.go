@@ -19,7 +19,11 @@ func newLag(d *Deps) *cobra.Command {
 		Short: "Show how much waits in each topic",
 		Long: `Shows how far the processors are behind. Of events and replay, what is not settled; of the retry
 tiers, what waits there, which is normal while receivers fail. The numbers are upper bounds: what was
-settled out of order counts until everything before it is. GAP is what was deleted unread (retention).` + kafkaHelp,
+settled out of order counts until everything before it is, and so do the ends of transactions, which have
+offsets of their own: a tier in which nothing waits may show 1 for each partition. GAP is what was deleted
+unread (retention).
+
+Tiers are those of retry.tiers: where serve or dev has others, say so here too (--config, --set).` + kafkaHelp,
 		Example: `  barnabas lag --dev
   barnabas lag --config /etc/barnabas.yaml --partitions`,
 		Args: cobra.NoArgs,

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/barnabas-webhooks/barnabas/internal/config"
 	"github.com/barnabas-webhooks/barnabas/internal/demo"
+	"github.com/barnabas-webhooks/barnabas/internal/kafka"
 )
 
 // Deps are what the commands call, and the process's surroundings.
@@ -45,18 +48,47 @@ func Execute(ctx context.Context, d Deps, args []string) int {
 	root.SetErr(d.Err)
 	began := false
 	noteStart(root, &began)
-	err := root.ExecuteContext(ctx)
+	c, err := root.ExecuteContextC(ctx)
 	if err != nil && !began { // cobra's own: unknown command, wrong number of arguments, missing flag
 		err = &UsageError{Err: err}
 	}
 	if text := errorText(err); text != "" {
 		fmt.Fprintln(d.Err, "error: "+text)
 	}
-	var bad *UsageError
-	if errors.As(err, &bad) {
-		fmt.Fprintln(d.Err, "\n`barnabas --help` lists the commands, `barnabas COMMAND --help` tells about one.")
+	if text := hint(c, err); text != "" {
+		fmt.Fprintln(d.Err, "\n"+text)
 	}
 	return exitCode(err)
+}
+
+// hint is where the remedy of an error is to be found; empty where the error says it.
+func hint(c *cobra.Command, err error) string {
+	var bad *UsageError
+	var key *config.KeyError
+	var ping *kafka.PingError
+	var dial *net.OpError
+	switch {
+	case errors.As(err, &key):
+		return fmt.Sprintf("`%s --help` tells more, `barnabas config reference` lists every setting.", c.CommandPath())
+	case errors.As(err, &bad):
+		return fmt.Sprintf("`%s --help` tells more.", c.CommandPath())
+	case errors.As(err, &ping):
+		return "Where Kafka is, say --brokers or kafka.brokers of --config; `barnabas dev` starts one on this machine."
+	case errors.As(err, &dial) && dial.Op == "dial" && c.Flags().Lookup(flagAPI) != nil:
+		return "Where the API is, say --" + flagAPI + " or " + config.EnvURL + "; `barnabas dev` starts one on this machine."
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Sprintf("Another process listens there; `%s --help` lists the flags that choose other addresses.", c.CommandPath())
+	default:
+		return ""
+	}
+}
+
+// oneID is for commands of one thing: cobra's own words for this say neither what nor how.
+func oneID(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return usage("it takes one ID, not %d arguments", len(args))
+	}
+	return nil
 }
 
 func errorText(err error) string {

@@ -3,6 +3,7 @@ package main_test
 import (
 	"bytes"
 	"context"
+	"net"
 	"os"
 	"strings"
 	"syscall"
@@ -95,4 +96,35 @@ func TestStopOn_FirstSignalStopsSecondExits(t *testing.T) {
 	signals <- os.Interrupt
 	require.Equal(t, main.ExitInterrupted, <-exited)
 	require.Contains(t, stderr.String(), "second interrupt")
+}
+
+// Each error ends with where its remedy is.
+func TestExecute_ErrorsSayWhereTheRemedyIs(t *testing.T) {
+	t.Parallel()
+	for hint, args := range map[string][]string{
+		"`barnabas --help`":           {"frobnicate"},
+		"`barnabas dlq list --help`":  {"dlq", "list", "--since", "yesterday"},
+		"`barnabas dlq show --help`":  {"dlq", "show"},
+		"`barnabas config reference`": {"plan", "--set", "retry.caps=never"},
+		"say --brokers":               {"lag", "--brokers", "127.0.0.1:1"},
+		"say --api":                   {"endpoints", "list", "--api", "http://127.0.0.1:1"},
+		"`barnabas listen --help`":    {"listen", "--addr", inUse(t)},
+	} {
+		t.Run(hint, func(t *testing.T) {
+			t.Parallel()
+			o := world{deps: parts(t)}.run(t, args...)
+			require.NotEqual(t, main.ExitOK, o.code)
+			lines := strings.Split(strings.TrimSpace(o.stderr), "\n")
+			require.Contains(t, lines[len(lines)-1], hint, o.stderr)
+		})
+	}
+}
+
+// inUse is an address of this machine at which something listens until the test ends.
+func inUse(t *testing.T) string {
+	t.Helper()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l.Addr().String()
 }

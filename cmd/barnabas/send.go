@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -40,13 +41,16 @@ The payload is JSON, unless --content-type says what else it is; its bytes are d
 				return err
 			}
 			s.JSON = s.ContentType == ""
-			if s.IdempotencyKey == "" {
-				s.IdempotencyKey = uuid.NewString()
-				fmt.Fprintf(c.ErrOrStderr(), "idempotency key %s: give it with --key to repeat this send safely\n", s.IdempotencyKey)
+			if s.JSON && !json.Valid(s.Payload) {
+				return usage("the payload is not valid JSON; to send it as it is, say what it is with --content-type")
 			}
 			cl, err := a.client()
 			if err != nil {
 				return err
+			}
+			if s.IdempotencyKey == "" {
+				s.IdempotencyKey = uuid.NewString()
+				fmt.Fprintf(c.ErrOrStderr(), "idempotency key %s: give it with --key to repeat this send safely\n", s.IdempotencyKey)
 			}
 			send, ctx := cl.Send, c.Context()
 			if retryFor > 0 {
@@ -73,7 +77,7 @@ The payload is JSON, unless --content-type says what else it is; its bytes are d
 	f.StringVar(&s.IdempotencyKey, "key", "", "idempotency key")
 	f.StringVar(&data, "data", "", "payload")
 	f.StringVar(&file, "file", "", "`file` that holds the payload; - is standard input")
-	f.StringVar(&s.ContentType, "content-type", "", "what the payload is, where it is not JSON")
+	f.StringVar(&s.ContentType, "content-type", "", "what the payload is, where it is not JSON: text/plain, say")
 	f.StringVar(&s.TraceParent, "traceparent", "", "W3C trace context to pass on")
 	f.BoolVar(&s.Async, "async", false, "do not wait for the verdict on the key")
 	f.DurationVar(&retryFor, "retry-for", 0, "send again, with the same key, for so long until it is taken; 0: once")

@@ -48,7 +48,7 @@ type Config struct {
 	Tenant  TenantLimits
 	Tenants map[string]TenantLimits
 	// MaxLag is how many events of one partition may wait; sends to endpoints of a partition with more get 503. An upper
-	// bound is what is read, see topics.PartitionLag: up to 16,384 that are done may be counted. 0: any number.
+	// bound is what is read, see topics.PartitionLag: up to 131,072 that are done may be counted. 0: any number.
 	MaxLag int64
 }
 

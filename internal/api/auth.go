@@ -173,7 +173,7 @@ func (k *keyring) identify(r *http.Request) (principal, error) {
 
 func unauthorized() *Problem {
 	return problem(http.StatusUnauthorized, CodeUnauthorized, "Unauthorized",
-		"A valid key is needed: Authorization: Bearer <key>.")
+		"A valid key is needed: Authorization: Bearer KEY.")
 }
 
 // isLoopback says whether host or host:port names this machine and nothing else.

@@ -143,7 +143,7 @@ func (a *API) target(ctx context.Context, body *schemas.SendBody, who principal)
 			// Whose it is may not be known: neither "unknown" nor "yours" would be true.
 		case !ok || who.scope != "" && ep.Tenant != who.scope:
 			return nil, problem(http.StatusNotFound, CodeUnknownEndpoint, "Unknown endpoint",
-				fmt.Sprintf("There is no endpoint %q; save it first, or send to a url.", body.EndpointID))
+				fmt.Sprintf("There is no endpoint %q, or it is another tenant's; save it first, or send to a url.", body.EndpointID))
 		}
 	}
 	if ep.Locked != nil {

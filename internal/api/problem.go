@@ -129,7 +129,8 @@ func problemOf(err error) *Problem {
 	case errors.Is(err, endpoint.ErrNotFound):
 		return notFound("There is no such endpoint.")
 	case errors.Is(err, endpoint.ErrIDTaken):
-		return problem(http.StatusConflict, CodeIDTaken, "Id taken", "The endpoint's id is in use.")
+		return problem(http.StatusConflict, CodeIDTaken, "Id taken",
+			"The endpoint's id is in use: by another tenant, or for another URL. To replace one of your own, PUT it.")
 	case errors.Is(err, endpoint.ErrTooManySecrets):
 		return problem(http.StatusConflict, CodeLimitReached, "Too many active secrets",
 			"So many secrets are in their overlap that no further one is taken; an overlap of 0 ends them.")

@@ -238,7 +238,7 @@ func TestSend_RefusesWhatIsNoBody(t *testing.T) {
 	require.Empty(t, log.all())
 }
 
-// A late verdict costs the caller a "pending" and no more; the look-up tells later.
+// C-233: a late verdict, because claims cannot be written just now, costs the caller a "pending" and no more; the look-up tells later.
 func TestSend_LateVerdictIsPending(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -136,5 +136,11 @@ func (a *App) checkTopics(ctx context.Context, catalogue topics.Catalogue) error
 			return err
 		}
 	}
-	return topics.Verify(ctx, a.admin(), catalogue, o)
+	if err := topics.Verify(ctx, a.admin(), catalogue, o); err != nil {
+		return err
+	}
+	if a.processor == nil {
+		return nil
+	}
+	return a.checkStranded(ctx, catalogue)
 }

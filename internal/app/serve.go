@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/barnabas-webhooks/barnabas/internal/config"
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
+	"github.com/barnabas-webhooks/barnabas/processor/claimstore"
 )
 
 // Serve runs a process against the Kafka of its configuration until ctx ends.
@@ -28,12 +30,22 @@ func Serve(ctx context.Context, cfg *config.Config, version string, stderr io.Wr
 }
 
 // Check builds the process without starting it, so that everything that can be
-// known without Kafka is known: `serve --check-config`.
+// known without Kafka is known: `serve --check-config`. That the claims are in use is no fault: a changed file is checked
+// beside the process that runs with the old one.
 func Check(cfg *config.Config) error {
-	a, err := New(cfg, Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return err
+	build := func(cfg *config.Config) error {
+		a, err := New(cfg, Options{Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			return err
+		}
+		a.close()
+		return nil
 	}
-	a.close()
-	return nil
+	err := build(cfg)
+	if errors.Is(err, claimstore.ErrInUse) {
+		without := *cfg
+		without.Claims.Directory = ""
+		err = build(&without)
+	}
+	return err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/barnabas-webhooks/barnabas/internal/app"
 	"github.com/barnabas-webhooks/barnabas/internal/config"
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
+	"github.com/barnabas-webhooks/barnabas/processor/claimstore"
 	"github.com/barnabas-webhooks/barnabas/retry"
 	"github.com/barnabas-webhooks/barnabas/topics"
 )
@@ -43,6 +44,22 @@ func TestCheck_AcceptsWhatADeploymentMustSet(t *testing.T) {
 }
 
 // Whatever is wrong is known before Kafka is, and says which setting.
+// A changed file is checked while the process runs that it is for.
+func TestCheck_BesideARunningProcess(t *testing.T) {
+	t.Parallel()
+	conf := valid()
+	conf.Claims.Directory = t.TempDir()
+	store, err := claimstore.Open(claimstore.Options{
+		Config: claimstore.Config{Directory: conf.Claims.Directory, Cache: conf.Claims.Cache.Bytes()},
+		Window: conf.Idempotency.Window, Log: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	require.NoError(t, app.Check(conf))
+	conf.Egress.CAFile = "/nonexistent/ca.pem"
+	require.ErrorContains(t, app.Check(conf), "/nonexistent/ca.pem", "and the rest is checked")
+	require.NoError(t, store.Close())
+}
+
 func TestCheck_NamesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -45,7 +45,7 @@ type Topics struct {
 
 // Processor is the consumer group and the beat of its settling.
 type Processor struct {
-	Group              string        `koanf:"group"               doc:"Consumer group. One per installation."`
+	Group              string        `koanf:"group"               doc:"Consumer group. One per installation, and for good: a new one delivers all events that are still in the topic once more."`
 	SessionTimeout     time.Duration `koanf:"session_timeout"     doc:"A process that is not heard of for so long loses its units."`
 	HeartbeatInterval  time.Duration `koanf:"heartbeat_interval"  doc:"How often the process is heard of; at most a third of session_timeout."`
 	RebalanceTimeout   time.Duration `koanf:"rebalance_timeout"   doc:"How long the group waits for a process to give units up; at least drain_timeout + transaction_timeout."`
@@ -57,7 +57,7 @@ type Processor struct {
 // Retry is the schedule.
 type Retry struct {
 	Caps          []time.Duration `koanf:"caps"            doc:"Upper bound of the wait before retry 1, 2, ...; the wait is drawn uniformly below it. Attempts are one more than caps."`
-	Tiers         []time.Duration `koanf:"tiers"           doc:"Waits that have a topic of their own (retry.1m, ...), ascending, in whole seconds."`
+	Tiers         []time.Duration `koanf:"tiers"           doc:"Waits that have a topic of their own (retry.1m, ...), ascending, in whole seconds. One that is taken out leaves what waits in its topic unread."`
 	Lifetime      time.Duration   `koanf:"lifetime"        doc:"A delivery is given up on so long after acceptance, whatever its attempts; at least the sum of caps."`
 	MaxRetryAfter time.Duration   `koanf:"max_retry_after" doc:"Longest Retry-After of a receiver that is honoured."`
 }
@@ -130,7 +130,7 @@ type API struct {
 	MaxBody       Size          `koanf:"max_body"       doc:"Largest request body that is accepted."`
 	VerdictWait   time.Duration `koanf:"verdict_wait"   doc:"How long a send waits for the verdict on its idempotency key before it answers 202 pending. 0: no wait."`
 	MaxConcurrent int           `koanf:"max_concurrent" doc:"Requests served at a time; more are answered 503."`
-	MaxLag        int           `koanf:"max_lag"        doc:"Events of one partition that may wait before sends to its endpoints are answered 503; read every 5 s. Up to 16,384 that are done already may be counted. 0: any number."`
+	MaxLag        int           `koanf:"max_lag"        doc:"Events of one partition that may wait before sends to its endpoints are answered 503; read every 5 s. Up to 131,072 that are done already may be counted. 0: any number."`
 
 	TenantRate       float64  `koanf:"tenant_rate"       doc:"Sends per second of one tenant, on each API process; more are answered 429. 0: any number."`
 	TenantBurst      int      `koanf:"tenant_burst"      doc:"Sends of one tenant that may come at once after a pause. 0: those of one second."`

@@ -13,12 +13,8 @@ import (
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
 )
 
-const (
-	// askTimeout is how long a client is asked for its producer id.
-	askTimeout = 5 * time.Second
-	// replaceEvery bounds how often a client is replaced.
-	replaceEvery = time.Second
-)
+// replaceEvery bounds how often a client is replaced.
+const replaceEvery = time.Second
 
 // ErrReplaced fails the records that were under way when their client was replaced.
 var ErrReplaced = errors.New("kafka: the producer was beyond recovery and has been replaced")
@@ -33,7 +29,6 @@ type Producer struct {
 
 	mu       sync.Mutex // guards what follows
 	client   *kgo.Client
-	asking   bool
 	replaced time.Time
 	closed   bool
 	tasks    sync.WaitGroup
@@ -51,23 +46,23 @@ func NewProducer(newClient func() (*kgo.Client, error), log *slog.Logger) (*Prod
 // TryProduce is kgo.Client.TryProduce.
 func (p *Producer) TryProduce(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, error)) {
 	client := p.current()
-	client.TryProduce(ctx, r, p.watch(client, promise)) //nolint:contextcheck // looking at the client outlives the record
+	client.TryProduce(ctx, r, p.watch(client, promise))
 }
 
 // Produce is kgo.Client.Produce.
 func (p *Producer) Produce(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, error)) {
 	client := p.current()
-	client.Produce(ctx, r, p.watch(client, promise)) //nolint:contextcheck // as above
+	client.Produce(ctx, r, p.watch(client, promise))
 }
 
-// watch looks at the client when a record fails.
+// watch replaces the client when a record fails with what every other would fail with.
 func (p *Producer) watch(client *kgo.Client, promise func(*kgo.Record, error)) func(*kgo.Record, error) {
 	return func(r *kgo.Record, err error) {
 		if errors.Is(err, kgo.ErrClientClosed) && p.current() != client {
 			err = ErrReplaced
 		}
-		if refused(err) {
-			p.failed(client)
+		if beyondRecovery(err) {
+			p.failed(client, err)
 		}
 		promise(r, err)
 	}
@@ -89,42 +84,38 @@ func (p *Producer) current() *kgo.Client {
 	return p.client
 }
 
-// failed looks, in the background, whether a client whose record failed can go on.
-func (p *Producer) failed(client *kgo.Client) {
+// beyondRecovery says that a broker refused something for good that is not the record: its client keeps such an answer
+// and gives it to every record that follows. (The client could be asked for its producer id instead; but it answers
+// only when it has done waiting for one.)
+func beyondRecovery(err error) bool {
+	var answer *kerr.Error
+	if !errors.As(err, &answer) || answer.Retriable {
+		return false
+	}
+	for _, ofRecord := range []*kerr.Error{
+		kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp, kerr.CorruptMessage,
+		kerr.TopicAuthorizationFailed, kerr.InvalidTopicException, kerr.PolicyViolation, kerr.UnsupportedForMessageFormat,
+	} {
+		if answer.Code == ofRecord.Code {
+			return false
+		}
+	}
+	return true
+}
+
+// failed replaces, in the background, a client that cannot go on.
+func (p *Producer) failed(client *kgo.Client, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.asking || client != p.client || time.Since(p.replaced) < replaceEvery {
-		return
-	}
-	p.asking = true
-	p.tasks.Go(func() { p.look(client) })
-}
-
-// refused says that a broker answered, and that asking again will not help.
-func refused(err error) bool {
-	var answer *kerr.Error
-	return errors.As(err, &answer) && !answer.Retriable
-}
-
-func (p *Producer) look(client *kgo.Client) {
-	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
-	defer cancel()
-	_, _, err := client.ProducerID(ctx) // at once: it has an id, or the answer that it keeps
-	p.mu.Lock()
-	p.asking = false
-	if !refused(err) || p.closed {
-		p.mu.Unlock()
+	if p.closed || client != p.client || time.Since(p.replaced) < replaceEvery {
 		return
 	}
 	next, newErr := p.newClient()
-	if newErr == nil {
-		p.client, p.replaced = next, time.Now()
-	}
-	p.mu.Unlock()
 	if newErr != nil {
 		p.log.Error("producer beyond recovery is not replaced", obs.KeyError, newErr)
 		return
 	}
+	p.client, p.replaced = next, time.Now()
 	p.log.Warn("producer beyond recovery is replaced", obs.KeyError, err)
-	client.Close()
+	p.tasks.Go(client.Close) // not by the client's own callback
 }

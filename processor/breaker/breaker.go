@@ -29,6 +29,9 @@
 // per opening. So only a 2xx closes: a probe answered by a 422 opens again, and longer,
 // or the bound on requests to a failing endpoint would not hold.
 //
+// AdmitEarly lets the probe come before the time is up, for a delivery that is about something else than all that failed: see
+// the lanes of package unit. It is none more, since the next opening counts from when this one would have ended.
+//
 // Results carry the ticket of their admission. One of an earlier state changes nothing:
 // a success that was under way when the breaker opened does not close it.
 package breaker
@@ -82,8 +85,8 @@ type Transition struct {
 // Breaker guards one endpoint, for one goroutine. The zero value is not usable: New.
 type Breaker struct {
 	cfg *Config
-	// since is the end of the open time while open, the start of the probe while half
-	// open, and the time of the last recovery while closed (zero: none).
+	// since is the end of the open time while open, the start of the probe while half open (of one that came early: the
+	// end of the open time), and the time of the last recovery while closed (zero: none).
 	since  time.Time
 	window window
 	// generation changes with each state, and with each probe; tickets of another one are stale.
@@ -122,7 +125,7 @@ func (b *Breaker) Admit(now time.Time) (Admission, Ticket) {
 	switch {
 	case b.state == closed:
 		return Admission{OK: true}, Ticket{generation: b.generation}
-	case b.opened(now):
+	case b.waits(now):
 		return Admission{Until: b.since}, Ticket{}
 	case b.probing && !b.overdue(now):
 		return Admission{}, Ticket{}
@@ -134,10 +137,22 @@ func (b *Breaker) Admit(now time.Time) (Admission, Ticket) {
 	return Admission{OK: true, Probe: true}, Ticket{generation: b.generation, probe: true}
 }
 
-// opened says that the breaker is open, and its time is not up. A time that no opening has, because a clock was
-// stepped or of another configuration, is cut: it must not lock an endpoint away.
-func (b *Breaker) opened(now time.Time) bool {
-	if b.state != open || !now.Before(b.since) {
+// AdmitEarly is Admit for a delivery of which there is reason to believe that it will be answered otherwise than those that
+// opened the breaker, which were all about one thing. It may be the probe before the time is up. The next opening counts from
+// when this one would have ended: so the probe comes earlier, and there is none more.
+func (b *Breaker) AdmitEarly(now time.Time) (Admission, Ticket) {
+	if !b.waits(now) {
+		return b.Admit(now)
+	}
+	b.state, b.probing = halfOpen, true
+	b.generation++
+	return Admission{OK: true, Probe: true}, Ticket{generation: b.generation, probe: true}
+}
+
+// waits says that the open time is not over and no probe is under way: one that came early may have been given back. A time
+// that no opening has, because a clock was stepped or of another configuration, is cut: it must not lock an endpoint away.
+func (b *Breaker) waits(now time.Time) bool {
+	if b.state == closed || b.probing || !now.Before(b.since) {
 		return false
 	}
 	if latest := now.Add(b.cfg.longest()); b.since.After(latest) {
@@ -206,6 +221,9 @@ func (b *Breaker) count(now time.Time, c retry.Class, w weight, rnd float64) (Tr
 func (b *Breaker) trip(now time.Time, c retry.Class, rnd float64) Transition {
 	from := b.name()
 	trips := min(b.trips+1, maxTrips)
+	if b.state == halfOpen && b.since.After(now) { // the probe came early
+		now = b.since.Add(min(0, now.Add(b.cfg.longest()).Sub(b.since))) // a stepped clock must not lock it away
+	}
 	*b = Breaker{
 		cfg: b.cfg, generation: b.generation + 1,
 		state: open, trips: trips, since: now.Add(b.cfg.OpenTime(int(trips), rnd)),
@@ -241,13 +259,21 @@ func (b *Breaker) Reset(time.Time) (Transition, bool) {
 	return Transition{From: from, To: Closed, Reason: ReasonReset}, true
 }
 
+// CountAnew is for an endpoint that was switched on again: a closed breaker forgets what it has counted, and results that
+// are under way, so that the endpoint has all thresholds and full width. On an open one it does nothing: that is for Reset.
+func (b *Breaker) CountAnew() {
+	if b.state == closed {
+		*b = Breaker{cfg: b.cfg, generation: b.generation + 1}
+	}
+}
+
 // Peek tells the state without taking the probe: State, and until when it is open. An open
 // breaker whose time is up is half open; the time is zero unless the state is Open.
 func (b *Breaker) Peek(now time.Time) (State, time.Time) {
 	switch {
 	case b.state == closed:
 		return Closed, time.Time{}
-	case b.opened(now):
+	case b.waits(now):
 		return Open, b.since
 	}
 	return HalfOpen, time.Time{}

@@ -96,6 +96,7 @@ func TestAttempt_ResolverErrors(t *testing.T) {
 	}
 }
 
+// C-062: nobody listens.
 func TestAttempt_RefusedPort(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewServer(nil)

@@ -49,7 +49,7 @@ func issue(t *testing.T, change func(*x509.Certificate)) (tls.Certificate, strin
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: k}, file
 }
 
-// C-056: certificates by cause.
+// C-056, C-062: certificates by cause.
 func TestAttempt_Certificates(t *testing.T) {
 	t.Parallel()
 	same := func(*x509.Certificate) {}

@@ -67,8 +67,8 @@ const (
 
 // Health tells faults of this side from faults of endpoints, by what connections come to:
 //
-//   - A lookup that fails otherwise than by "no such host" is the resolver's fault if it does not answer for a name
-//     either that every resolver knows not to exist; else it is the name's.
+//   - A lookup that fails otherwise than by "no such host" is the resolver's fault if it has answered nobody since then,
+//     and does not answer for a name either that every resolver knows not to exist; else it is the name's.
 //   - A host that is not reached, no packet of which came back, is the network's fault if it is the third host that
 //     was reached within ten minutes and is not any more, and nobody was reached since the first of them. Before
 //     anybody was reached, any three hosts will do.
@@ -80,6 +80,7 @@ type Health struct {
 	lookup func(ctx context.Context, host string) error
 	checks singleflight.Group
 	heard  atomic.Int64 // when a packet last came back, in Unix nanoseconds; 0: never
+	told   atomic.Int64 // when the resolver last answered, likewise
 	cutOff atomic.Bool  // CauseNetwork stands
 
 	mu       sync.Mutex          // guards what follows
@@ -179,13 +180,14 @@ func (h *Health) caughtBy(c Cause, began time.Time) bool {
 func (h *Health) resolved(ctx context.Context, began time.Time, err error) error {
 	switch {
 	case err == nil || isNotFound(err):
+		h.told.Store(time.Now().UnixNano())
 		h.works(CauseResolver)
 		return err
 	case errors.Is(ctx.Err(), context.Canceled): // given up by the caller: says nothing
 		return err
 	case h.caughtBy(CauseResolver, began):
 		return &UnhealthyError{Cause: CauseResolver, Err: err}
-	case h.resolverAnswers(): //nolint:contextcheck // one check for all that wait, whoever gives up
+	case h.told.Load() > began.UnixNano(), h.resolverAnswers(): //nolint:contextcheck // one check for all that wait, whoever gives up
 		h.works(CauseResolver)
 		return err
 	}

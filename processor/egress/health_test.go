@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -23,6 +24,7 @@ type moody struct {
 	mu      sync.Mutex // guards what follows
 	deaf    bool       // the resolver answers nothing
 	misled  string     // the resolver cannot answer for this name
+	mute    bool       // nor for the one of the check
 	silent  []string   // hosts that answer nothing
 	lookups int
 }
@@ -45,7 +47,7 @@ func (m *moody) set(f func()) {
 func (m *moody) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
 	m.mu.Lock()
 	m.lookups++
-	deaf := m.deaf || host == m.misled
+	deaf := m.deaf || host == m.misled || m.mute && strings.HasSuffix(host, ".invalid.")
 	m.mu.Unlock()
 	if deaf {
 		<-ctx.Done()
@@ -137,6 +139,29 @@ func TestHealth_Resolver(t *testing.T) {
 		require.NoError(t, try("h2"), "the probe")
 		require.NoError(t, try("h0"))
 		require.Equal(t, []change{{egress.CauseResolver, false}, {egress.CauseResolver, true}}, changes())
+	})
+}
+
+// A resolver that answers others is there, though it does not know the name that every resolver should know.
+func TestHealth_ResolverWithoutTheCheck(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		m := newMoody(2)
+		try, changes := healthRig(t, m)
+		m.mute = true
+		m.set(func() { m.misled = "h1" })
+		for range 5 {
+			time.AfterFunc(time.Second, func() { _ = try("h0") })
+			cause, _ := unhealthy(try("h1"))
+			require.Empty(t, cause)
+			time.Sleep(time.Minute)
+		}
+		require.Empty(t, changes())
+		cause, _ := unhealthy(try("h1"))
+		require.Equal(t, egress.CauseResolver, cause, "nobody else asked: taken for ours")
+		require.NoError(t, try("8.8.8.0"))
+		time.Sleep(time.Second)
+		require.NoError(t, try("h0"))
 	})
 }
 

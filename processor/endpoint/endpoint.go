@@ -44,6 +44,9 @@ type Endpoint struct {
 	// Locked says why this process cannot use the endpoint although it exists: nil, or an error that wraps
 	// ErrUnseal or a *schemas.DecodeError. Its deliveries are held, attempts unspent.
 	Locked error
+	// Epoch changes when the endpoint is made or switched on again, and with nothing else: what was counted against
+	// it before says nothing any more (C-104). Means something within one table only.
+	Epoch int64
 }
 
 // Key is one unsealed signing secret. It prints as ***.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/internal/secret"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
@@ -249,12 +250,18 @@ func (r *Registry) ResetBreaker(ctx context.Context, scope, id string) (*Endpoin
 // of it changes, whoever changes it at the same time. seen is the version that the attempt used: when the endpoint
 // was changed since, its answer says nothing of what is there now, and nothing happens.
 func (r *Registry) Disable(ctx context.Context, seen *Endpoint, reason string) error {
+	disabled := false
 	_, err := r.change(ctx, seen.ID, func(cur *Endpoint, now time.Time) (*schemas.Endpoint, error) {
+		disabled = false
 		if cur == nil || !cur.Enabled() || !cur.UpdatedAt.Equal(seen.UpdatedAt) {
 			return nil, errUnchanged
 		}
+		disabled = true
 		return withState(cur, schemas.EndpointDisabled, reason, now)
 	})
+	if err == nil && disabled { // nobody asked for it: somebody should know
+		r.log.Warn("endpoint disabled", obs.KeyEndpointID, seen.ID, obs.KeyReason, reason)
+	}
 	return err
 }
 

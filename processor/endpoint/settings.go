@@ -195,6 +195,9 @@ func (s *Settings) merge(cur *Endpoint, id string, now time.Time) schemas.Endpoi
 		if next.State == cur.State {
 			next.DisabledReason = cur.DisabledReason
 		}
+		if next.State == schemas.EndpointEnabled && !cur.Enabled() {
+			next.BreakerResetAt = now // as SetState does: whoever enables it says that it is well (C-104)
+		}
 	}
 	if next.Tenant == "" {
 		next.Tenant = DefaultTenant

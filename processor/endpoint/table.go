@@ -249,10 +249,21 @@ func (t *Table) apply(r *kgo.Record) {
 	if t.outdated(id, v) {
 		return
 	}
+	if ep != nil {
+		ep.Epoch = t.epoch(id, v, ep)
+	}
 	for w := range t.watches {
 		w.saw(id, v, ep)
 	}
 	t.put(id, v, ep)
+}
+
+// epoch is that of the version before, unless this one makes the endpoint or switches it on. Offsets tell epochs apart.
+func (t *Table) epoch(id string, v version, ep *Endpoint) int64 {
+	if old, ok := t.byID[id]; ok && (old.ep.Enabled() || !ep.Enabled()) {
+		return old.ep.Epoch
+	}
+	return v.offset
 }
 
 // outdated says whether the table has a later version from another partition. Within one partition the log's order

@@ -18,6 +18,9 @@ import (
 // again is the wait before a claim that could not be written is written again.
 const again = time.Second
 
+// warnEvery bounds how often it is said that facts are not written.
+const warnEvery = 10 * time.Second
+
 // Producer writes records, each to the partition that it names. *kgo.Client is one.
 type Producer interface {
 	TryProduce(ctx context.Context, r *kgo.Record, promise func(*kgo.Record, error))
@@ -35,6 +38,59 @@ type Journal struct {
 	// one that is written again must not come to lie behind it in the log.
 	newest map[string]uint64
 	number uint64
+	// first and last are the ends of the list of appends that are under way, in the order in which they began.
+	first, last *underWay
+	count       int
+
+	warned     time.Time // when it was last said that facts are not written
+	suppressed int       // times that it was not said since
+}
+
+// underWay is an append that Kafka has not acknowledged.
+type underWay struct {
+	since      time.Time
+	prev, next *underWay
+}
+
+// Unwritten is how many facts Kafka has not acknowledged, and for how long the oldest of them has waited: zero when there is
+// none. A second and more says that claims are not durable, so that what is keyed is not settled, and verdicts are late.
+func (j *Journal) Unwritten(now time.Time) (count int, oldest time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.first == nil {
+		return 0, 0
+	}
+	return j.count, max(0, now.Sub(j.first.since))
+}
+
+func (j *Journal) begin() *underWay {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	a := &underWay{since: time.Now(), prev: j.last}
+	if j.last == nil {
+		j.first = a
+	} else {
+		j.last.next = a
+	}
+	j.last = a
+	j.count++
+	return a
+}
+
+func (j *Journal) end(a *underWay) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if a.prev == nil {
+		j.first = a.next
+	} else {
+		a.prev.next = a.next
+	}
+	if a.next == nil {
+		j.last = a.prev
+	} else {
+		a.next.prev = a.prev
+	}
+	j.count--
 }
 
 // NewJournal writes through client, whose partitioner must be manual. Appends go
@@ -54,7 +110,7 @@ func (j *Journal) AppendClaim(partition int32, c *schemas.Claim, done func(offse
 	j.append(&kgo.Record{
 		Topic: j.catalogue.Idempotency(), Partition: partition,
 		Key: claimKey(c), Value: value,
-	}, func(r *kgo.Record) { done(r.Offset) }, func() bool { return true })
+	}, j.begin(), func(r *kgo.Record) { done(r.Offset) }, func() bool { return true })
 }
 
 // AppendBreaker writes a transition, unless a later one of the endpoint overtakes it.
@@ -83,27 +139,48 @@ func (j *Journal) AppendBreaker(partition int32, t *schemas.BreakerTransition) {
 	}
 	j.append(&kgo.Record{
 		Topic: j.catalogue.Breakers(), Partition: partition, Key: []byte(t.EndpointID), Value: value,
-	}, written, isNewest)
+	}, j.begin(), written, isNewest)
 }
 
 // append writes a record and calls done; it tries again for as long as the record is worth it.
-func (j *Journal) append(r *kgo.Record, done func(*kgo.Record), worth func() bool) {
+func (j *Journal) append(r *kgo.Record, a *underWay, done func(*kgo.Record), worth func() bool) {
 	try := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value}
 	j.client.TryProduce(j.ctx, try, func(_ *kgo.Record, err error) {
 		switch {
 		case err == nil:
+			j.end(a)
 			done(try)
 		case j.ctx.Err() != nil, errors.Is(err, kgo.ErrClientClosed): // the process ends; the event is read again by its next owner
+			j.end(a)
 		case !worth():
+			j.end(a)
 		default:
-			j.log.Warn("fact not written, will be tried again", obs.KeyTopic, r.Topic, obs.KeyPartition, r.Partition, obs.KeyWait, again, obs.KeyError, err)
+			j.warn(r, err)
 			time.AfterFunc(again, func() {
-				if worth() {
-					j.append(r, done, worth)
+				if !worth() {
+					j.end(a)
+					return
 				}
+				j.append(r, a, done, worth)
 			})
 		}
 	})
+}
+
+// warn says that facts are not written, once in a while: thousands may be under way, and each is tried again every second.
+func (j *Journal) warn(r *kgo.Record, err error) {
+	now := time.Now()
+	j.mu.Lock()
+	suppressed := j.suppressed
+	if now.Sub(j.warned) < warnEvery {
+		j.suppressed++
+		j.mu.Unlock()
+		return
+	}
+	j.warned, j.suppressed = now, 0
+	j.mu.Unlock()
+	j.log.Warn("facts not written, will be tried again", obs.KeyTopic, r.Topic, obs.KeyPartition, r.Partition, obs.KeyWait, again,
+		obs.KeySuppressed, suppressed, obs.KeyError, err)
 }
 
 // claimKey is the compaction key of a claim: endpoint, idempotency key, and when

@@ -75,6 +75,8 @@ type Gauges struct {
 	InFlight    func() float64
 	MemoryBytes func() float64
 	Claims      func() claim.Stats
+	// Facts is how many claims and breaker transitions Kafka has not acknowledged, and the age of the oldest. Nil: none.
+	Facts func() (unwritten int, oldest time.Duration)
 }
 
 // New registers the metrics. consumed are the topics that units read: the closed set of the label topic.
@@ -132,6 +134,7 @@ func New(reg prometheus.Registerer, g Gauges, consumed ...string) *Metrics {
 		}),
 	}
 	claims(reg, g.Claims)
+	facts(reg, g.Facts)
 	m.atZero(consumed)
 	reg.MustRegister(m.Events, m.Attempts, m.AttemptSeconds, m.EndToEndSeconds, m.LateSeconds, m.Decisions, m.Holds, m.DeadLetters,
 		m.Rerouted, m.RetryAfterCut, m.LogGapRecords, m.BreakersOpen, m.BreakerChanges, m.InFlight, m.MemoryBytes, m.WidthCuts, m.Units, m.SettleSeconds,
@@ -158,6 +161,23 @@ func claims(reg prometheus.Registerer, stats func() claim.Stats) {
 		gauge("claims_disk_bytes", "Bytes of the claims on disk. 0: they are kept in memory.", func(s claim.Stats) int64 { return s.DiskBytes }),
 		lookups("hit", func(s claim.Stats) int64 { return s.CacheHits }),
 		lookups("miss", func(s claim.Stats) int64 { return s.CacheMisses }),
+	)
+}
+
+// facts registers what is known of the claims and breaker transitions on their way.
+func facts(reg prometheus.Registerer, stats func() (int, time.Duration)) {
+	if stats == nil {
+		stats = func() (int, time.Duration) { return 0, 0 }
+	}
+	reg.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "barnabas", Name: "facts_unwritten",
+			Help: "Claims and breaker transitions that Kafka has not acknowledged. What is keyed is not settled before its claim is.",
+		}, func() float64 { n, _ := stats(); return float64(n) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Namespace: "barnabas", Name: "facts_oldest_seconds",
+			Help: "For how long the oldest of them has waited. Above a second, the topic idempotency or breakers is slow or refuses.",
+		}, func() float64 { _, oldest := stats(); return oldest.Seconds() }),
 	)
 }
 

@@ -78,7 +78,7 @@ func FuzzTracker(f *testing.F) {
 			switch op {
 			case 0, 1: // receive the next offset, after a gap
 				o := max(model.next, 0) + arg*arg/64
-				require.Equal(t, model.lowest(o)+tracker.Window >= o, tr.Fits(o))
+				require.Equal(t, model.lowest(o)+tracker.FarWindow >= o, tr.Fits(o))
 				if !tr.Fits(o) {
 					continue
 				}
@@ -174,16 +174,16 @@ func (n *naive) log() []int64 {
 
 // FuzzMetadata feeds what others may have written into a commit.
 func FuzzMetadata(f *testing.F) {
-	for _, s := range []string{"", "bn1::", "bn1:tag:Aw", "bn1::////", "consumer-1", "bn1::AAAA", "bn1:::", "bn1::Aw\n"} {
+	for _, s := range []string{"", "bn1::", "bn1:tag:Aw", "bn1::////", "consumer-1", "bn1::AAAA", "bn1:::", "bn1::Aw\n", "bn2::", "bn2::gIABAQ", "bn2:tag:gIAIAgM"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, metadata string) {
 		tr := tracker.New(100, metadata)
 		require.True(t, tr.Open(100), "the commit is never done")
-		for o := int64(101); o <= 100+tracker.Window; o++ {
+		for o := int64(101); o <= 100+tracker.FarWindow; o++ {
 			tr.Open(o)
 		}
-		require.True(t, tr.Open(101+tracker.Window), "no map reaches beyond the window")
+		require.True(t, tr.Open(101+tracker.FarWindow), "no map reaches beyond the window")
 		_, again := tracker.New(100, metadata).CommitWith(nil, tracker.Tag(metadata))
 		_, twice := tracker.New(100, again).CommitWith(nil, tracker.Tag(again))
 		require.Equal(t, again, twice)

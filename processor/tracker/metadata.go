@@ -2,6 +2,7 @@ package tracker
 
 import (
 	"encoding/base64"
+	"encoding/binary"
 	"math/bits"
 	"strings"
 )
@@ -12,28 +13,46 @@ const MaxMetadata = 4096
 // MaxTag is how many characters a tag may have.
 const MaxTag = 32
 
-// The form of the metadata: version, tag, and the bitmap in unpadded base64 without
-// its trailing zero bytes, separated by colons. Bit i of the bitmap (the lowest of byte
-// 0 first) is offset commit+1+i; the commit itself is open by definition.
+// The forms of the metadata: version, tag, and the map in unpadded base64, separated by colons.
+//
+// The bitmap has bit i (the lowest of byte 0 first) for offset commit+1+i, without trailing zero bytes; the commit
+// itself is open by definition. With nothing done above the commit it is "bn1:8f3a-17:". A full window takes 2,731
+// characters of base64, 2,768 in all.
 //
 //	bn1:8f3a-17:BQ
 //
-// With nothing done above the commit that is "bn1:8f3a-17:". A full window takes
-// 2,731 characters of base64, 2,768 in all.
-const version = "bn1:"
+// Where the highest done offset lies beyond Window, the map is a list of numbers (unsigned varints): how far that offset
+// lies above the commit, then from one offset that is not done to the next, from the commit on.
+//
+//	bn2:8f3a-17:oI0GAQI
+const (
+	version    = "bn1:"
+	farVersion = "bn2:"
+)
 
-// bitmap collects what is done in (commit, commit+Window].
-type bitmap struct {
+// doneMap collects what is done above the commit, in ascending order.
+type doneMap struct {
 	commit int64
-	bytes  []byte // grown to the last bit set, so it never ends in a zero
+	far    bool    // what is done may lie beyond Window
+	top    int64   // the highest that is done
+	bytes  []byte  // the bitmap, grown to the last bit set, so that it never ends in a zero
+	open   []int64 // of far: those that are not done
 }
 
-func newBitmap(commit int64) *bitmap { return &bitmap{commit: commit} }
-
-// add sets the bit of an offset. One beyond the window is left out: callers keep it from being settled (Fits).
-func (m *bitmap) add(offset int64) {
+// say adds an offset. One beyond the windows is left out: callers keep it from being settled (Fits).
+func (m *doneMap) say(offset int64, done bool) {
 	i := offset - m.commit - 1
-	if i < 0 || i >= Window {
+	switch {
+	case i < 0 || i >= FarWindow:
+		return
+	case !done && m.far:
+		m.open = append(m.open, offset)
+		return
+	case !done:
+		return
+	}
+	m.top = offset
+	if i >= Window {
 		return
 	}
 	at := int(i / 8)
@@ -43,31 +62,47 @@ func (m *bitmap) add(offset int64) {
 	m.bytes[at] |= 1 << (i % 8)
 }
 
-func (m *bitmap) addAll(offsets []int64) {
-	for _, o := range offsets {
-		m.add(o)
-	}
-}
-
-func (m *bitmap) encode(tag string) string {
+func (m *doneMap) encode(tag string) string {
 	if !validTag(tag) {
 		tag = ""
 	}
-	return version + tag + ":" + base64.RawStdEncoding.EncodeToString(m.bytes)
+	bitmap := func() string { return version + tag + ":" + base64.RawStdEncoding.EncodeToString(m.bytes) }
+	if m.top <= m.commit+Window {
+		return bitmap()
+	}
+	list := binary.AppendUvarint(nil, uint64(m.top-m.commit))
+	before := m.commit
+	for _, o := range m.open {
+		if o > m.top {
+			break // nothing is done above it: it need not be said
+		}
+		list = binary.AppendUvarint(list, uint64(o-before))
+		before = o
+	}
+	if far := farVersion + tag + ":" + base64.RawStdEncoding.EncodeToString(list); len(far) <= MaxMetadata {
+		return far
+	}
+	return bitmap() // cannot be (FarOpen); a commit that the broker refuses would settle nothing at all
 }
 
 // decode lists what the metadata of a commit calls done, ascending; nil for anything that encode cannot have written.
 func decode(commit int64, metadata string) []int64 {
-	_, encoded, ok := split(metadata)
+	form, _, encoded, ok := split(metadata)
 	if !ok {
 		return nil
 	}
 	data, err := base64.RawStdEncoding.Strict().DecodeString(encoded)
-	if err != nil || len(data) > Window/8 {
+	if err != nil {
 		return nil
 	}
 	// The decoder skips line ends; we write none.
 	if base64.RawStdEncoding.EncodedLen(len(data)) != len(encoded) {
+		return nil
+	}
+	if form == farVersion {
+		return decodeFar(commit, data)
+	}
+	if len(data) > Window/8 {
 		return nil
 	}
 	n := 0
@@ -86,22 +121,55 @@ func decode(commit int64, metadata string) []int64 {
 	return done
 }
 
+// decodeFar reads the list of what is not done. What lies between two of those, and does not exist in the log, counts
+// as done, which says nothing.
+func decodeFar(commit int64, data []byte) []int64 {
+	next := func() (int64, bool) {
+		v, n := binary.Uvarint(data)
+		if n <= 0 || n > 1 && data[n-1] == 0 || v == 0 || v > FarWindow { // too long, or not the shortest form, or not ours
+			return 0, false
+		}
+		data = data[n:]
+		return int64(v), true
+	}
+	span, ok := next()
+	if !ok || span <= Window {
+		return nil
+	}
+	done := make([]int64, 0, span)
+	at, top := commit+1, commit+span
+	for open := commit; len(data) > 0; {
+		step, ok := next()
+		if open += step; !ok || open >= top {
+			return nil
+		}
+		for ; at < open; at++ {
+			done = append(done, at)
+		}
+		at++
+	}
+	for ; at <= top; at++ {
+		done = append(done, at)
+	}
+	return done
+}
+
 // Tag reads the caller's mark out of commit metadata; empty when it is not ours.
 func Tag(metadata string) string {
-	tag, _, _ := split(metadata)
+	_, tag, _, _ := split(metadata)
 	return tag
 }
 
-func split(metadata string) (tag, encoded string, ok bool) {
-	rest, ours := strings.CutPrefix(metadata, version)
-	if !ours || len(metadata) > MaxMetadata {
-		return "", "", false
+func split(metadata string) (form, tag, encoded string, ok bool) {
+	if len(metadata) > MaxMetadata || !strings.HasPrefix(metadata, version) && !strings.HasPrefix(metadata, farVersion) {
+		return "", "", "", false
 	}
-	tag, encoded, ok = strings.Cut(rest, ":")
+	form = metadata[:len(version)]
+	tag, encoded, ok = strings.Cut(metadata[len(form):], ":")
 	if !ok || !validTag(tag) {
-		return "", "", false
+		return "", "", "", false
 	}
-	return tag, encoded, true
+	return form, tag, encoded, true
 }
 
 func validTag(tag string) bool {

@@ -14,20 +14,37 @@
 //
 // Offsets are never assumed to be contiguous: transaction markers, aborted
 // records and compaction leave gaps, which count as nothing at all. What the map
-// can say is bounded by Window: an offset that lies further above the lowest open
-// one must wait before it is opened, because its completion could not be written
-// down (see Fits). Since whatever fails or waits moves to another topic, the
-// lowest offset moves on within one attempt's time limit.
+// can say is bounded, by the broker's limit on metadata: an offset of which it could
+// not say that it is done must wait before it is opened (see Fits). There are two forms:
+//
+//   - within Window of the lowest open offset, a bitmap: any pattern has room;
+//   - within FarWindow, a list of those that are not done, of FarOpen at most.
+//
+// Since whatever fails or waits moves to another topic, what stays open for long is what
+// is in flight, and the lowest offset moves on within one attempt's time limit. The second
+// form is for that: a request that hangs for half a minute at the bottom of the window,
+// while a flood for the same endpoint goes through it (C-107).
 package tracker
 
 import "slices"
 
-// Window is how far, in offsets, the highest open offset may lie above the commit.
+// Window is how far, in offsets, the highest open offset may lie above the commit, however many are open.
 const Window = 16384
 
-// Headroom is how many offsets of the window Full keeps free: records of polls that are
+// FarWindow is how far it may lie above the commit while no more than FarOpen are open.
+const FarWindow = 131072
+
+// FarOpen is how many offsets may be open where one lies beyond Window. In the map each takes a byte, or two where 128
+// offsets or more lie between it and the one before, of which there can be 1,024, or three beyond 16,384, of which there
+// can be 8: at most 2,935 bytes with the map's length, in base64 3,914 characters of the 4,059 that a map may have.
+const FarOpen = 1900
+
+// Headroom is how many offsets of a window Full keeps free: records of polls that are
 // under way when intake pauses still fit.
 const Headroom = 4096
+
+// farHeadroom is the same of what may be open.
+const farHeadroom = 300
 
 // Tracker belongs to one assignment of one topic-partition and to one goroutine.
 // A commit that jumps back (a topic made anew, an offset out of range) needs a new Tracker.
@@ -167,31 +184,43 @@ func (t *Tracker) CommitWith(offsets []int64, tag string) (offset int64, metadat
 		return len(offsets) > 0 && offsets[0] == entry>>1
 	}
 
-	live := t.entries[t.head:]
+	live, rest := t.entries[t.head:], t.ahead
 	i := 0
 	for i < len(live) && settled(live[i]) {
 		i++
 	}
-	if i == len(live) {
-		commit, rest := t.next, t.ahead
-		for len(rest) > 0 && rest[0] == commit { // done before the crash, and next in line
-			commit, rest = commit+1, rest[1:]
+	if i < len(live) {
+		offset, live = live[i]>>1, live[i+1:]
+	} else {
+		offset, live = t.next, nil
+		for len(rest) > 0 && rest[0] == offset { // done before the crash, and next in line
+			offset, rest = offset+1, rest[1:]
 		}
-		if commit < 0 {
+		if offset < 0 {
 			return -1, ""
 		}
-		m := newBitmap(commit)
-		m.addAll(rest)
-		return commit, m.encode(tag)
 	}
-	m := newBitmap(live[i] >> 1)
-	for _, e := range live[i+1:] {
-		if settled(e) {
-			m.add(e >> 1)
+	m := doneMap{commit: offset, far: t.top() > offset+Window}
+	for _, e := range live {
+		m.say(e>>1, settled(e))
+	}
+	at := max(t.next, offset+1) // what has not been received is done if the restored map said so
+	for _, done := range rest {
+		for ; at < done && m.far; at++ {
+			m.say(at, false)
 		}
+		m.say(done, true)
+		at = done + 1
 	}
-	m.addAll(t.ahead)
-	return m.commit, m.encode(tag)
+	return offset, m.encode(tag)
+}
+
+// top is the highest offset that was received, or is done by the restored map.
+func (t *Tracker) top() int64 {
+	if n := len(t.ahead); n > 0 {
+		return t.ahead[n-1]
+	}
+	return t.next - 1
 }
 
 // Position is the offset of the commit as things stand; -1 when there is none yet.
@@ -212,7 +241,10 @@ func (t *Tracker) Position() int64 {
 // Full says that intake must pause: the window is used up, but for Headroom.
 func (t *Tracker) Full() bool {
 	lowest, ok := t.Lowest()
-	return ok && t.next > lowest+Window-Headroom
+	if !ok || t.next <= lowest+Window-Headroom {
+		return false
+	}
+	return t.next > lowest+FarWindow-Headroom || t.openUpTo(t.next) > FarOpen-farHeadroom
 }
 
 // Fits says whether the map could carry offset as done. One that does not fit must not
@@ -220,7 +252,18 @@ func (t *Tracker) Full() bool {
 // An offset fits at the latest when everything below it is settled.
 func (t *Tracker) Fits(offset int64) bool {
 	lowest, ok := t.Lowest()
-	return !ok || offset <= lowest+Window
+	return !ok || offset <= lowest+Window || offset <= lowest+FarWindow && t.openUpTo(offset) < FarOpen
+}
+
+// openUpTo is how many offsets would have to be called not done were one opened that lies above all that was received: those
+// that are open, and those in between the ones that the restored map calls done, further up.
+func (t *Tracker) openUpTo(offset int64) int {
+	i, _ := slices.BinarySearch(t.ahead, offset+1)
+	above := t.ahead[i:]
+	if len(above) == 0 {
+		return t.open
+	}
+	return t.open + int(above[len(above)-1]-offset) - len(above)
 }
 
 // Unsettled is how many offsets are open: received, and not yet done.

@@ -71,11 +71,15 @@ func (u *Unit) serve(l *endpointLane, now time.Time) bool {
 	if !u.acquire(l.slots) {
 		return true // it keeps its turn
 	}
-	admission, ticket := l.breaker.Admit(now)
+	admit := l.breaker.Admit
+	if l.door(it.delivery) {
+		admit = l.breaker.AdmitEarly
+	}
+	admission, ticket := admit(now)
 	if !admission.OK {
 		u.InFlight.Release(l.slots)
 		if !admission.Until.IsZero() {
-			u.holdAll(l, admission.Until, metrics.HoldBreaker, now)
+			return u.holdRefused(l, admission.Until, now)
 		}
 		return false // a probe is under way: its result will tell
 	}

@@ -8,11 +8,19 @@
 // has arrived, lets what has become due join its lane, starts the attempts that
 // may start, says what intake should pause, and asks to be settled.
 //
-//	intake.go    a record is opened in its tracker, read, judged
-//	waiting.go   a record of a tier waits for its due time
-//	dispatch.go  at its lane's turn: breaker, pause, rate, in flight, cap; one attempt
-//	result.go    what the attempt came to, and what follows
-//	settling.go  outcomes gather, are sealed into a batch, are settled
+//	unit.go           the turn of the loop (Run), and the ways in
+//	intake.go         a record is opened in its tracker and read
+//	claims.go         the arbiter's verdict on a key
+//	waiting.go        a record of a tier waits for its due time
+//	endpoint_lane.go  a delivery joins its endpoint's lane, or ends or waits at once
+//	dispatch.go       at its lane's turn: width, pause, cap, breaker, rate; one attempt
+//	result.go         what the attempt came to, and what follows
+//	outcome.go        the record that follows: a wait, a dead letter, a refusal
+//	settling.go       outcomes gather, are sealed into a batch, are settled
+//
+// Beside this way: stream.go and pressure.go say when intake stands still, gap.go
+// what was removed unread, idle.go which lanes are forgotten, needs.go what a
+// unit asks of others.
 //
 // States, each entered once:
 //

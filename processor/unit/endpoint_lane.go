@@ -1,6 +1,7 @@
 package unit
 
 import (
+	"hash/fnv"
 	"net/http"
 	"time"
 
@@ -36,6 +37,8 @@ type endpointLane struct {
 	goneAt time.Time // when it was last asked to be switched off
 	// resetAt is up to when operators' resets of the breaker have been heeded.
 	resetAt time.Time
+	epoch   int64 // of the endpoint when it was last looked at
+	refused refusals
 
 	// pace is a moving average of the time between completions; backlog counts
 	// what was spilled and has not come back, by the class it will have then.
@@ -48,6 +51,46 @@ type endpointLane struct {
 	flooded time.Time // when the lane was last full
 	presses *stream   // intake of which stands still for this lane; nil: none
 	pressed time.Time // since when
+}
+
+// refusals is what the failures since the last success were about: one event type, of which it is a hash, with an answer of
+// 4xx each; noRefusal; or several things. Two types of one hash shut a door that might be open, and no more.
+type refusals uint32
+
+const (
+	noRefusal refusals = iota
+	severalThings
+)
+
+func refusalsOf(eventType string) refusals {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(eventType))
+	return max(refusals(h.Sum32()), severalThings+1)
+}
+
+// note remembers what a failure was about.
+func (l *endpointLane) note(class retry.Class, eventType string) {
+	switch class {
+	case retry.Cancelled, retry.Blocked, retry.Build:
+	case retry.OK:
+		l.refused = noRefusal
+	case retry.HTTP4xx:
+		switch of := refusalsOf(eventType); l.refused {
+		case noRefusal:
+			l.refused = of
+		case of:
+		default:
+			l.refused = severalThings
+		}
+	default:
+		l.refused = severalThings
+	}
+}
+
+// door says that a delivery may knock at an open breaker before the time is up: everything that failed was refused for what it
+// is, an event of another type than this one, so that the endpoint may well be up (C-105). If it fails too, the door is shut.
+func (l *endpointLane) door(d *schemas.Delivery) bool {
+	return l.refused > severalThings && l.refused != refusalsOf(d.EventType)
 }
 
 // firstPace is assumed of an endpoint that has not answered yet: fast, so that
@@ -93,11 +136,13 @@ func (u *Unit) mostInFlight(ep *endpoint.Endpoint) int {
 }
 
 // adapt has a parallel endpoint get fewer requests at a time when it times out or says that it is overloaded, and one
-// more for each round that it answers otherwise: that it refuses a payload says nothing against its strength.
+// more for each round that it answers otherwise: that it refuses a payload says nothing against its strength. Probes say
+// nothing of it either way, and what follows them is the breaker's slow start.
 func (u *Unit) adapt(l *endpointLane, ep *endpoint.Endpoint, res *deliver.Result, now time.Time) {
 	most := u.mostInFlight(ep)
+	state, _ := l.breaker.Peek(now)
 	switch {
-	case most <= 1:
+	case most <= 1 || state != breaker.Closed:
 	case res.Class == retry.Timeout, res.Status == http.StatusTooManyRequests, res.Status == http.StatusServiceUnavailable:
 		if l.bears.Overloaded(res.StartedAt, now, most) {
 			u.Metrics.WidthCuts.Inc()
@@ -114,20 +159,29 @@ func (u *Unit) rateDelay(l *endpointLane, ep *endpoint.Endpoint, now time.Time) 
 	if wait > 0 {
 		return wait
 	}
-	if wait = l.rateDelay(ep, now); wait > 0 {
+	if wait = l.rateDelay(ep, u.begunAt, now); wait > 0 {
 		giveBack()
 	}
 	return wait
 }
 
-// rateDelay takes a token of the endpoint's rate, or says how long until there is one.
-func (l *endpointLane) rateDelay(ep *endpoint.Endpoint, now time.Time) time.Duration {
+// takeover bounds for how long an endpoint of a low rate gets nothing after its unit has moved.
+const takeover = time.Minute
+
+// rateDelay takes a token of the endpoint's rate, or says how long until there is one. The owner before may have
+// posted just before the unit began here, which nobody knows any more: so the first token is there one interval after
+// that, and the rate holds over restarts and moves (C-110); of less than one a minute, it may be one too many.
+func (l *endpointLane) rateDelay(ep *endpoint.Endpoint, begunAt, now time.Time) time.Duration {
 	if ep.RatePerSecond <= 0 {
 		l.limiter = nil
 		return 0
 	}
 	limit := rate.Limit(ep.RatePerSecond)
 	if l.limiter == nil {
+		first := time.Duration(min(float64(time.Second)/ep.RatePerSecond, float64(takeover)))
+		if wait := begunAt.Add(first).Sub(now); wait > 0 {
+			return wait
+		}
 		l.limiter = rate.NewLimiter(limit, 1)
 	} else if l.limiter.Limit() != limit {
 		l.limiter.SetLimitAt(now, limit)
@@ -162,7 +216,7 @@ func (u *Unit) join(it *item, now time.Time) {
 	if isSpill(d.History.LastClass) && l.backlog[it.class] > 0 {
 		l.backlog[it.class]--
 	}
-	if state, until := l.breaker.Peek(now); state == breaker.Open && until.After(now) {
+	if state, until := l.breaker.Peek(now); state == breaker.Open && until.After(now) && !l.door(d) {
 		u.holdFor(it, until, metrics.HoldBreaker, now)
 		return
 	}
@@ -212,7 +266,11 @@ func (u *Unit) admissible(it *item, now time.Time) (*endpointLane, bool) {
 		return nil, false
 	}
 	if ep.State == schemas.EndpointDisabled {
-		u.bury(it, schemas.ReasonDisabled, "the endpoint is disabled: "+ep.DisabledReason, now)
+		reason := schemas.ReasonDisabled
+		if ep.DisabledReason == answeredGone {
+			reason = string(retry.Gone)
+		}
+		u.bury(it, reason, "the endpoint is disabled: "+ep.DisabledReason, now)
 		return nil, false
 	}
 	l := u.laneOf(d.EndpointID)

@@ -111,6 +111,15 @@ func TestUnit_GoneStopsTheEndpoint(t *testing.T) {
 			require.Equal(t, string(retry.Gone), l.Reason)
 		}
 
+		// It is off by now, and what comes ends with the same reason, by which all of it is found.
+		r.saved(seen, func(e *endpoint.Endpoint) { e.State, e.DisabledReason = schemas.EndpointDisabled, "answered 410 Gone" })
+		r.event("ep", "", `{}`)
+		time.Sleep(time.Second)
+		letters = r.letters()
+		require.Len(t, letters, 27)
+		require.Equal(t, string(retry.Gone), letters[26].Reason)
+		r.endpoints.put(seen)
+
 		// Switching it off failed: it is asked again after a while, not with each delivery.
 		time.Sleep(2 * time.Minute)
 		for range 10 {

@@ -29,6 +29,7 @@ func (u *Unit) finished(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket
 	if res.Stale || res.Local { // says nothing of the endpoint's health
 		l.breaker.Forget(ticket)
 	} else {
+		l.note(res.Class, it.delivery.EventType)
 		u.charge(l, ticket, res.Class, now)
 		u.adapt(l, ep, &res, now)
 	}
@@ -89,10 +90,14 @@ func (u *Unit) finished(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket
 // switched off once more: the first time may have met with trouble of our own.
 const goneAgain = time.Minute
 
+// answeredGone is the reason that an endpoint is disabled for then. What still waits for it ends as gone too, so that one
+// replay by reason finds all of it.
+const answeredGone = "answered 410 Gone"
+
 // disable has an endpoint switched off that answered 410 under the given configuration.
 func (u *Unit) disable(l *endpointLane, ep *endpoint.Endpoint, now time.Time) {
 	l.goneBy, l.goneAt = ep, now
-	u.Disable(ep, "answered 410 Gone")
+	u.Disable(ep, answeredGone)
 }
 
 // charge tells the breaker and publishes the transition it makes of it.
@@ -121,8 +126,13 @@ func (u *Unit) transition(l *endpointLane, t breaker.Transition, now time.Time) 
 	})
 }
 
-// reset closes the breaker when an operator said so since it was last changed.
+// reset closes the breaker when an operator said so since it was last changed. One that is closed goes on counting, so that
+// saying so again and again hides no outage, unless the endpoint was off in between.
 func (u *Unit) reset(l *endpointLane, ep *endpoint.Endpoint, now time.Time) {
+	if l.epoch != ep.Epoch {
+		l.epoch = ep.Epoch
+		l.breaker.CountAnew()
+	}
 	if !ep.BreakerResetAt.After(l.resetAt) {
 		return
 	}
@@ -144,6 +154,19 @@ func (u *Unit) holdAll(l *endpointLane, until time.Time, reason string, now time
 		u.holdFor(it, until, reason, now)
 	}
 	u.relieve(l, now)
+}
+
+// holdRefused holds what is queued in a lane whose breaker is open, but for what may knock; true if some of that is left.
+func (u *Unit) holdRefused(l *endpointLane, until, now time.Time) bool {
+	for _, it := range l.queue.Drain() {
+		if l.door(it.delivery) {
+			l.queue.Push(it.class, it, len(it.delivery.Payload), now)
+			continue
+		}
+		u.holdFor(it, until, metrics.HoldBreaker, now)
+	}
+	u.relieve(l, now)
+	return l.queue.Len() > 0
 }
 
 // hold is a wait that spends no attempt.

@@ -78,6 +78,7 @@ type Unit struct {
 	settling settling
 	open     int // breakers that are not closed
 
+	begunAt   time.Time // when it started to work
 	sweptAt   time.Time // when the lanes were last looked through for idle ones
 	mostLanes int       // that the map of lanes has held since it was made
 
@@ -258,7 +259,7 @@ func (u *Unit) start() {
 		u.compare(u.streams[topic], log, now)
 	}
 	u.restored = nil
-	u.phase = running
+	u.phase, u.begunAt = running, now
 	close(u.started)
 	u.Log.Info("unit started", obs.KeyUnit, u.owner.Unit, obs.KeyClaims, u.arbiter.Len(), obs.KeyBreakers, len(u.facts))
 	for _, s := range u.streams {

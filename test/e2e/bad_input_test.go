@@ -220,3 +220,38 @@ func TestBadInput_TopicsThatCannotHold(t *testing.T) {
 	require.Contains(t, p.text(), s.prefix+"events")
 	require.Contains(t, p.text(), "partitions")
 }
+
+// A tier that is taken out of the configuration while deliveries wait in it: they would lie there unread until the broker
+// deletes them. The start is refused and says what to do; when that is done it starts, and they come.
+func TestBadInput_ATierIsGoneWithDeliveriesInIt(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, openBroker(t), "")
+	with := func(tier string) []string {
+		return []string{"--set", "retry.tiers=1s,2s," + tier, "--set", "retry.caps=10s,10s,10s", "--set", "retry.lifetime=10m"}
+	}
+	p := s.serve(with("20s")...)
+	const sends = 8 // some of their first waits are longer than 2 s
+	r, url := s.receiver(listen.Options{FailFirst: 1})
+	s.endpoint("ep_tier", url)
+	for i := range sends {
+		_, err := s.send("ep_tier", fmt.Sprintf("key-%d", i), `{}`)
+		require.NoError(t, err)
+	}
+	attempts := s.attempts()
+	await(t, "all first attempts", func() bool { return len(attempts()) >= sends })
+	require.Zero(t, p.terminate())
+
+	for range 2 {
+		p = s.start(append([]string{"serve", "--config", s.config}, with("30s")...)...)
+		<-p.done
+		require.NotZero(t, p.cmd.ProcessState.ExitCode())
+		require.Contains(t, p.text(), s.prefix+"retry.20s")
+		require.Contains(t, p.text(), "put 20s back into retry.tiers")
+	}
+	p = s.serve(with("20s")...)
+	await(t, "the deliveries", func() bool { return r.Stats().Delivered == sends })
+	await(t, "their outcomes", func() bool { return len(attempts()) >= 2*sends })
+	require.Zero(t, p.terminate())
+	p = s.serve(with("30s")...) // nothing but markers of transactions is left there
+	require.Zero(t, p.terminate())
+}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -27,6 +28,16 @@ import (
 // one delivery is made of it (invariant 3; C-003, C-005).
 func TestSameKey_ManyAtOnceOverTwoNodesWhileWorkersDie(t *testing.T) {
 	t.Parallel()
+	for name, onDisk := range map[string]bool{"claims in memory": false, "claims on disk": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sameKey(t, onDisk)
+		})
+	}
+}
+
+func sameKey(t *testing.T, onDisk bool) {
+	t.Helper()
 	const atOnce, raced = 50, 8
 	rounds, kills := 20, 2
 	if onKafka {
@@ -34,7 +45,11 @@ func TestSameKey_ManyAtOnceOverTwoNodesWhileWorkersDie(t *testing.T) {
 	}
 	s := newSite(t, openBroker(t), "")
 	nodes := []string{s.apiNode(), s.apiNode()}
-	workers := []*process{s.worker(), s.worker()}
+	claims := []string{filepath.Join(s.dir, "claims-0"), filepath.Join(s.dir, "claims-1")}
+	if !onDisk {
+		claims = []string{"", ""}
+	}
+	workers := []*process{s.worker(claims[0]), s.worker(claims[1])}
 	r, url := s.receiver(listen.Options{})
 	s.useNode(nodes[0])
 	for i := range raced {
@@ -52,7 +67,8 @@ func TestSameKey_ManyAtOnceOverTwoNodesWhileWorkersDie(t *testing.T) {
 		answers := s.sendTogether(sender, nodes, atOnce, fmt.Sprintf("ep_%d", round%raced), fmt.Sprintf("round-%d", round), fmt.Sprintf(`{"round":%d}`, round))
 		require.NoError(t, killing.Wait())
 		if !workers[0].running() {
-			workers = []*process{workers[1], s.worker()}
+			// In the folder of the one that was killed, which it left as it was at that moment.
+			workers, claims = []*process{workers[1], s.worker(claims[0])}, []string{claims[1], claims[0]}
 		}
 		named := map[string]int{} // by verdict: who owns the key
 		firsts := 0
@@ -158,10 +174,10 @@ func (s *site) apiNode() string {
 	return "http://" + address
 }
 
-// worker starts a process that delivers and serves no API.
-func (s *site) worker() *process {
+// worker starts a process that delivers and serves no API, and remembers keys in a folder or, without one, in memory.
+func (s *site) worker(claims string) *process {
 	s.t.Helper()
-	return s.role("processor", fmt.Sprintf("127.0.0.1:%d", freePort(s.t)))
+	return s.role("processor", fmt.Sprintf("127.0.0.1:%d", freePort(s.t)), "--set", "claims.directory="+claims)
 }
 
 // role starts a process with one role and waits until it is ready.

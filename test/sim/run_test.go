@@ -103,7 +103,13 @@ func (r *Run) heal() {
 		r.startAt(i)
 	}
 	for _, s := range r.subs {
-		r.PutEndpoint(s.id, strings.Replace(s.spec, "{", `{"state":"enabled",`, 1))
+		spec := map[string]any{}
+		require.NoError(r.t, json.Unmarshal([]byte(s.spec), &spec))
+		spec["state"] = schemas.EndpointEnabled
+		delete(spec, "rate_per_second") // hundreds of replays would not be through within a lifetime of a minute
+		healed, err := json.Marshal(spec)
+		require.NoError(r.t, err)
+		r.PutEndpoint(s.id, string(healed))
 	}
 	r.ledger.Note(r.now(), "all is well from here on")
 	r.rest()

@@ -129,7 +129,7 @@ type Send struct {
 // Sent is the API's answer to a send.
 type Sent struct {
 	api.Accepted
-	Replayed bool // the key was in use with the same content: the id is its owner's
+	Replayed bool `json:"replayed"` // the key was in use with the same content: the id is its owner's
 }
 
 // Send hands over one event. A conflict of the key is an *Error with status 422.

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -80,6 +81,7 @@ func (a *App) watchLag(ctx context.Context) error {
 		lag.WithLabelValues(t)
 	}
 	a.registry.MustRegister(lag, failed)
+	told := map[string]int{} // of topics with another number of partitions
 	tick := time.NewTicker(lagEvery)
 	defer tick.Stop()
 	for {
@@ -90,12 +92,18 @@ func (a *App) watchLag(ctx context.Context) error {
 			failed.Inc()
 		}
 		if err == nil {
-			sums := map[string]int64{}
+			sums, counts := map[string]int64{}, map[string]int{}
 			for _, p := range partitions {
 				sums[p.Topic] += p.Lag
+				counts[p.Topic]++
 			}
 			for _, t := range catalogue.Consumed() {
 				lag.WithLabelValues(t).Set(float64(sums[t]))
+				if n := counts[t]; n != catalogue.Partitions && n != told[t] { // a start refuses that; nobody could say no to it now
+					told[t] = n
+					a.log.Error("topic has other partitions than topics.partitions: what is written to those that no unit has is not read",
+						obs.KeyTopic, t, obs.KeyCount, n, obs.KeyDetail, fmt.Sprintf("%d are configured", catalogue.Partitions))
+				}
 			}
 		}
 		select {

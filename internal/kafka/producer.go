@@ -40,7 +40,8 @@ func NewProducer(newClient func() (*kgo.Client, error), log *slog.Logger) (*Prod
 	if err != nil {
 		return nil, err
 	}
-	return &Producer{newClient: newClient, log: log, client: client}, nil
+	// While the broker refuses, there is a replacement a second.
+	return &Producer{newClient: newClient, log: slog.New(obs.NewQuiet(log.Handler(), obs.QuietOptions{})), client: client}, nil
 }
 
 // TryProduce is kgo.Client.TryProduce.

@@ -211,12 +211,12 @@ func TestUnit_LongWaitsKeepNobodyBehindThem(t *testing.T) {
 		time.Sleep(65 * time.Minute)
 		synctest.Wait()
 		r.requireDue(due, 2*time.Second)
-		require.LessOrEqual(t, r.log.inTiers(), 2*flood+100, "once an hour at most")
+		require.LessOrEqual(t, r.log.inTiers(), 3*flood+100, "once an hour at most: what overflows when it is read, and after an hour")
 
 		time.Sleep(26 * time.Hour)
 		r.idle()
 		require.Len(t, r.sender.seen("patient"), flood)
-		require.LessOrEqual(t, r.log.inTiers(), 26*flood, "once an hour at most")
+		require.LessOrEqual(t, r.log.inTiers(), 28*flood, "once an hour at most")
 		r.end()
 	})
 }

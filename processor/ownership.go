@@ -255,7 +255,7 @@ func (o *ownership) restore(left map[int32]*unit.Unit) {
 		if err == nil {
 			err = o.restorer.Restore(o.life, slices.Sorted(maps.Keys(left)), func(n int32, f *facts.Facts) {
 				o.shared.Metrics.Restored(time.Since(begun), f.Records)
-				left[n].Restore(unit.Restored{Arbiter: f.Arbiter, Breakers: f.Breakers, Logs: logs[n]})
+				left[n].Restore(unit.Restored{Arbiter: f.Arbiter, Breakers: f.Breakers, Lines: f.Lines, Logs: logs[n]})
 				delete(left, n)
 			})
 		}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -320,11 +321,15 @@ func (w *world) kill(name string, stop func() error) {
 	go func() { _ = stop() }()
 }
 
-// everyEndpoint knows all ids.
+// everyEndpoint knows all ids; those that say so are strict.
 type everyEndpoint struct{}
 
 func (everyEndpoint) Get(id string) (*endpoint.Endpoint, bool) {
-	return &endpoint.Endpoint{Endpoint: schemas.Endpoint{ID: id, State: schemas.EndpointEnabled, Order: schemas.OrderOrdered}}, true
+	order := schemas.OrderOrdered
+	if strings.HasPrefix(id, "strict") {
+		order = schemas.OrderStrict
+	}
+	return &endpoint.Endpoint{Endpoint: schemas.Endpoint{ID: id, State: schemas.EndpointEnabled, Order: order}}, true
 }
 func (everyEndpoint) Deleted(string) bool { return false }
 

@@ -23,7 +23,7 @@ type codec struct {
 
 // codecs is all of them, and every schema by fingerprint.
 type codecs struct {
-	event, delivery, attempt, deadLetter, claim, endpoint, breaker, replayMark codec
+	event, delivery, attempt, deadLetter, claim, endpoint, breaker, replayMark, line codec
 
 	names map[uint64]string // fingerprint -> event.v1
 }
@@ -40,6 +40,7 @@ var registry = sync.OnceValue(func() *codecs { //nolint:gochecknoglobals // a co
 	c.endpoint = newCodec(c, "endpoint", func(d *datum) { new(Endpoint).fields(d) })
 	c.breaker = newCodec(c, "breaker_transition", func(d *datum) { new(BreakerTransition).fields(d) })
 	c.replayMark = newCodec(c, "replay_mark", func(d *datum) { new(ReplayMark).fields(d) })
+	c.line = newCodec(c, "line", func(d *datum) { new(Line).fields(d) })
 	return c
 })
 

@@ -44,7 +44,7 @@ func (e *Endpoint) check() error {
 	return firstError(
 		checkName("id", e.ID),
 		checkOneOf("state", e.state(), EndpointEnabled, EndpointDisabled),
-		checkOneOf("order", e.order(), OrderOrdered, OrderParallel),
+		checkOneOf("order", e.order(), OrderOrdered, OrderParallel, OrderStrict),
 		checkCounts(count{"max_in_flight", e.MaxInFlight}),
 		rate,
 		lists,

@@ -73,6 +73,7 @@ func FuzzDecodeClaim(f *testing.F)             { fuzzKind(f, "claim") }
 func FuzzDecodeEndpoint(f *testing.F)          { fuzzKind(f, "endpoint") }
 func FuzzDecodeBreakerTransition(f *testing.F) { fuzzKind(f, "breaker_transition") }
 func FuzzDecodeReplayMark(f *testing.F)        { fuzzKind(f, "replay_mark") }
+func FuzzDecodeLine(f *testing.F)              { fuzzKind(f, "line") }
 
 // FuzzReadEvent holds: a *DecodeError or an event that can be written; the
 // payload of a record with an event-type is the record's value.

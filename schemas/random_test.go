@@ -23,7 +23,7 @@ func randomise(rnd *rand.Rand, name string, v reflect.Value) {
 	case *schemas.EndpointState:
 		*x = pick(rnd, schemas.EndpointEnabled, schemas.EndpointDisabled)
 	case *schemas.Order:
-		*x = pick(rnd, schemas.OrderOrdered, schemas.OrderParallel)
+		*x = pick(rnd, schemas.OrderOrdered, schemas.OrderParallel, schemas.OrderStrict)
 	case *time.Time:
 		if !absent {
 			*x = time.UnixMilli(1 + rnd.Int64N(253402300799999)).UTC()

@@ -158,6 +158,7 @@ type Order string
 const (
 	OrderOrdered  Order = "ordered"  // one in flight, attempts start in log order
 	OrderParallel Order = "parallel" // up to MaxInFlight
+	OrderStrict   Order = "strict"   // one in flight, and none before all that were taken before it have ended
 )
 
 // Endpoint is a subscriber's configuration: one record of the endpoints topic.
@@ -193,6 +194,23 @@ type BreakerTransition struct {
 	At         time.Time
 	Reason     string // a retry.Class, or "reset_by_operator"
 }
+
+// Line is one record of the lines topic: where the line of a strict endpoint stands. The deliveries in it are numbered
+// from 1 in the order of the log, and the header topics.HeaderLine of a record in a tier says which it is.
+type Line struct {
+	EndpointID  string
+	Epoch       int64     // tells this line from earlier ones of the endpoint
+	Taken       int64     // the highest number of which anything is settled; 0: none
+	TakenOffset int64     // where in events that one was read: what lies behind it has no number yet
+	Done        int64     // all numbers up to this have ended
+	Gone        []int64   // numbers above Done that ended out of turn, ascending
+	Open        []Place   // numbers up to Taken whose events are not settled, ascending: read again, they get the same number
+	DueAt       time.Time // when the next in line may be attempted; zero: it waits for nothing, or that is not known
+	Since       time.Time // when the next in line became that
+}
+
+// Place is a number in a line and where in events it was given.
+type Place struct{ Number, Offset int64 }
 
 // ReplayMark is one record of dlq.state: this dead letter was replayed.
 type ReplayMark struct {

@@ -147,6 +147,13 @@ func replayMark() schemas.ReplayMark {
 	}
 }
 
+func line() schemas.Line {
+	return schemas.Line{
+		EndpointID: "ep_42", Epoch: 1780000000000, Taken: 300, TakenOffset: 1 << 33, Done: 41, Gone: []int64{44, 45},
+		Open: []schemas.Place{{Number: 42, Offset: 977}, {Number: 46, Offset: 1001}}, DueAt: at(8), Since: at(7),
+	}
+}
+
 // kind is one record type with its sample, its types erased.
 type kind struct {
 	name    string
@@ -178,6 +185,7 @@ func kinds() []kind {
 		newKind("endpoint", 1, endpoint, schemas.EncodeEndpoint, schemas.DecodeEndpoint),
 		newKind("breaker_transition", 1, transition, schemas.EncodeBreakerTransition, schemas.DecodeBreakerTransition),
 		newKind("replay_mark", 1, replayMark, schemas.EncodeReplayMark, schemas.DecodeReplayMark),
+		newKind("line", 1, line, schemas.EncodeLine, schemas.DecodeLine),
 	}
 }
 

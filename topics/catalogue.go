@@ -76,6 +76,9 @@ func (c Catalogue) Idempotency() string { return c.Prefix + "idempotency" }
 // Breakers holds breaker transitions.
 func (c Catalogue) Breakers() string { return c.Prefix + "breakers" }
 
+// Lines holds where the lines of strict endpoints stand.
+func (c Catalogue) Lines() string { return c.Prefix + "lines" }
+
 // DLQ holds dead letters.
 func (c Catalogue) DLQ() string { return c.Prefix + "dlq" }
 
@@ -119,7 +122,7 @@ func (c Catalogue) Consumed() []string {
 
 // Units lists the topics whose partition p together is unit p: all but Endpoints.
 func (c Catalogue) Units() []string {
-	return append(c.Consumed(), c.Idempotency(), c.Breakers(), c.DLQ(), c.DLQState(), c.Attempts())
+	return append(c.Consumed(), c.Idempotency(), c.Breakers(), c.Lines(), c.DLQ(), c.DLQState(), c.Attempts())
 }
 
 // All lists every topic.
@@ -140,4 +143,7 @@ const (
 	HeaderReason         = "reason"
 	HeaderTraceParent    = "traceparent"
 	HeaderTraceState     = "tracestate"
+	// HeaderLine of a record in a tier is its place in the line of a strict endpoint, "epoch/number", both decimal. It is
+	// the one header that says something that the value does not: what cannot be read has a place, too.
+	HeaderLine = "line"
 )

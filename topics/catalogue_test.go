@@ -22,7 +22,7 @@ func TestCatalogue_Names(t *testing.T) {
 	require.Equal(t, []string{
 		"barnabas.events", "barnabas.retry.1m", "barnabas.retry.10m", "barnabas.retry.1h", "barnabas.retry.6h", "barnabas.replay",
 	}, c.Consumed())
-	require.Equal(t, append(c.Consumed(), "barnabas.idempotency", "barnabas.breakers", "barnabas.dlq", "barnabas.dlq.state", "barnabas.attempts"), c.Units())
+	require.Equal(t, append(c.Consumed(), "barnabas.idempotency", "barnabas.breakers", "barnabas.lines", "barnabas.dlq", "barnabas.dlq.state", "barnabas.attempts"), c.Units())
 	require.Equal(t, append(c.Units(), "barnabas.endpoints"), c.All())
 }
 

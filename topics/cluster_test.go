@@ -97,7 +97,7 @@ func TestApply_SettingsOfTheDesign(t *testing.T) {
 	want := map[string][3]string{ // cleanup, retention, timestamps
 		c.Events(): {"delete", week, "LogAppendTime"}, c.Tier(0): {"delete", week, "LogAppendTime"},
 		c.Tier(1): {"delete", week, "LogAppendTime"}, c.Replay(): {"delete", week, "LogAppendTime"},
-		c.Idempotency(): {"compact,delete", "93600000", "LogAppendTime"}, c.Breakers(): {"compact", "-1", "LogAppendTime"},
+		c.Idempotency(): {"compact,delete", "93600000", "LogAppendTime"}, c.Breakers(): {"compact", "-1", "LogAppendTime"}, c.Lines(): {"compact", "-1", "LogAppendTime"},
 		c.DLQ(): {"delete", month, "LogAppendTime"}, c.DLQState(): {"delete", month, "LogAppendTime"},
 		c.Attempts(): {"delete", week, "LogAppendTime"}, c.Endpoints(): {"compact", "-1", "CreateTime"},
 	}

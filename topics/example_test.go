@@ -59,11 +59,12 @@ func ExampleWritePlan() {
 	// ok      replay       8           1         -
 	// ok      idempotency  8           1         -
 	// ok      breakers     8           1         -
+	// ok      lines        8           1         -
 	// ok      dlq          8           1         -
 	// ok      dlq.state    8           1         -
 	// ok      attempts     8           1         -
 	// ok      endpoints    4           1         -
-	// 0 to create, 1 to alter, 0 refused, 8 as wanted
+	// 0 to create, 1 to alter, 0 refused, 9 as wanted
 	// topics cannot hold what Barnabas promises, 1 problem(s):
 	//   topic retry.1m: retention.ms is 86400000 (24h), needed: at least 180000000 (2d2h) (records that wait longer are lost); run: barnabas topics apply
 }

@@ -152,13 +152,14 @@ func (c Catalogue) specs(o Options) []spec {
 		noByteLimit("claims go before their window ends"),
 	)
 	breakers := c.unit(c.Breakers(), policy("compact"), keptForEver())
+	lines := c.unit(c.Lines(), policy("compact"), keptForEver())
 	dead := c.deleted(c.DLQ(), dlqRetention, outageMargin, "dead letters go before anybody can replay them")
 	marks := c.deleted(c.DLQState(), dlqRetention, 0, "") // what it needs is what dlq has: see Verify
 	attempts := c.deleted(c.Attempts(), queueRetention, 0, "")
 	endpoints := spec{topic: c.Endpoints(), partitions: o.EndpointsPartitions, settings: []setting{
 		policy("compact"), keptForEver(), c.messageSize(c.Endpoints()),
 	}}
-	return append(specs, claims, breakers, dead, marks, attempts, endpoints)
+	return append(specs, claims, breakers, lines, dead, marks, attempts, endpoints)
 }
 
 func (c Catalogue) unit(topic string, settings ...setting) spec {

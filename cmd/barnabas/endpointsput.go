@@ -47,7 +47,7 @@ Settings come from flags, or from --file as the JSON object that the API takes.`
 	f.StringVar(&p.flags.Tenant, "tenant", "", "who it belongs to; for admins")
 	f.StringVar(&p.flags.Description, "description", "", "for people")
 	f.StringArrayVar(&p.headers, "header", nil, "custom request header, `'Name: value'`; may be repeated")
-	f.StringVar(&p.flags.Order, "order", "", "ordered (one delivery at a time, in their order) or parallel")
+	f.StringVar(&p.flags.Order, "order", "", "ordered (one delivery at a time, in their order), parallel, or strict (one that fails holds those after it)")
 	f.IntVar(&p.flags.MaxInFlight, "max-in-flight", 0, "deliveries at a time, when parallel; 0: the deployment's default")
 	f.Float64Var(&p.flags.RatePerSecond, "rate", 0, "deliveries per second at most; 0: no limit")
 	f.DurationVar(&p.timeout, "timeout", 0, "limit of one attempt; 0: the deployment's default")

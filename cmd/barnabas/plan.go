@@ -46,6 +46,9 @@ is made. The exit code is 0 also where it does not fit: the document, or "verdic
   barnabas plan --rate 50 --busiest 0.2 --latency 150ms
   barnabas plan --rate 50 --busiest 0.2 --latency 150ms --order parallel --in-flight 8
 
+  # What does it cost when nothing may be overtaken?
+  barnabas plan --rate 50 --endpoints 200 --latency 150ms --order strict
+
   # What would a shorter breaker cost when everything is down?
   barnabas plan --endpoints 3000 --set breaker.open_max=5m
 
@@ -99,7 +102,7 @@ is made. The exit code is 0 also where it does not fit: the document, or "verdic
 	f.IntVar(&in.Endpoints, "endpoints", in.Endpoints, "`number` of endpoints")
 	f.StringVar(&payload, "payload", payload, "mean `size` of a payload, such as 800 or 4KiB")
 	f.DurationVar(&in.Latency, "latency", in.Latency, "how long receivers take, connecting to the end of the answer: the mean")
-	f.StringVar(&order, "order", order, "`order` of the endpoints: ordered (one request at a time) or parallel")
+	f.StringVar(&order, "order", order, "`order` of the endpoints: ordered (one request at a time), parallel, or strict (what fails holds what comes after it)")
 	f.IntVar(&in.InFlight, "in-flight", in.InFlight, "`requests` in flight to a parallel endpoint. 0: limits.endpoint_in_flight")
 	f.Float64Var(&in.Busiest, "busiest", in.Busiest, "`share` of the events that the busiest endpoint gets, 0 to 1. 0: all get the same")
 	f.Float64Var(&in.Failing, "failing", in.Failing, "`share` of the endpoints that do nothing but fail, 0 to 1")

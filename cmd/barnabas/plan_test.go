@@ -81,7 +81,7 @@ func TestPlan_RefusesWhatIsNoVolume(t *testing.T) {
 		"--memory: \"-1GiB\" is negative":      {"--memory", "-1GiB"},
 		"rate: -1 is not over 0":               {"--rate", "-1"},
 		"latency: 15s is not shorter":          {"--latency", "15s"},
-		"order: \"sorted\" is neither":         {"--order", "sorted"},
+		"order: \"sorted\" is none of":         {"--order", "sorted"},
 		"in_flight: 3, but an ordered":         {"--order", "ordered", "--in-flight", "3"},
 		"unknown command \"now\"":              {"now"},
 		"busiest: 5 is no share, 0 to 1":       {"--busiest", "5"},

@@ -46,7 +46,7 @@ type EndpointSpec struct {
 	// Headers are custom request headers. A value of *** keeps the present one.
 	Headers           map[string]string `json:"headers,omitempty"`
 	State             string            `json:"state,omitempty"` // enabled or disabled
-	Order             string            `json:"order,omitempty"` // ordered (default) or parallel
+	Order             string            `json:"order,omitempty"` // ordered (default), parallel or strict
 	MaxInFlight       int               `json:"max_in_flight,omitempty"`
 	RatePerSecond     float64           `json:"rate_per_second,omitempty"`
 	Timeout           Duration          `json:"timeout,omitempty"`

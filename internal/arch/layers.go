@@ -45,6 +45,7 @@ func Layers() []Layer {
 			{Path: "processor/egress", Why: "the guard on what is dialled; the API asks it too"},
 			{Path: "processor/tracker", Only: nothing, Why: "offsets in, commit out: arithmetic, fuzzed against a naive model"},
 			{Path: "processor/lane", Why: "queues of one unit"},
+			{Path: "processor/line", Only: []string{"schemas"}, Why: "the line of a strict endpoint: pure, and held against the plainest line"},
 			{Path: "processor/aimd", Only: nothing, Why: "how many requests one endpoint bears: arithmetic"},
 			{Path: "processor/breaker", Why: "state machine of one endpoint's health"},
 			{Path: "processor/caps", Why: "what units share: in flight, bytes, rate"},
@@ -64,7 +65,7 @@ func Layers() []Layer {
 			{Path: "processor/metrics", Why: "what the processor counts"},
 		}},
 		{Name: "attempt", Packages: []Package{
-			{Path: "processor/facts", Why: "compacted topics, written outside transactions, and read back into claims and breakers"},
+			{Path: "processor/facts", Why: "compacted topics: claims and breakers written outside transactions, lines by the settler; read back"},
 			{Path: "processor/deliver", Why: "one attempt: signs with the endpoint's keys, sends through the guard"},
 			{
 				Path: "dlq", Only: []string{"schemas", "topics", "retry", "processor/endpoint"},

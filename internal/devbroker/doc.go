@@ -27,8 +27,9 @@
 //  3. Compaction deletes a partition's files before it writes the new ones: a kill in
 //     between loses the partition. Retention that empties a partition makes its
 //     offsets start at 0 again after a restart. So neither ever runs here: the directory grows until it is deleted.
-//  4. Compaction also ignores open and aborted transactions. Compacted topics are
-//     not written in transactions anyway.
+//  4. Compaction also ignores open transactions. The one compacted topic that is written in
+//     them (lines) would lose its last record if it were aborted; it never runs here (3), and
+//     in the simulation when none is open.
 //  5. Committed offsets of a group without members expire, as on any Kafka, but after
 //     a pause of a week a developer would see everything delivered again. Here they
 //     never do.

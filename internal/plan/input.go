@@ -3,6 +3,7 @@ package plan
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/barnabas-webhooks/barnabas/processor"
@@ -68,7 +69,7 @@ type Volume struct {
 	// Latency is how long receivers take, connecting to the end of their answer: the mean. Over 0,
 	// and less than the timeout of an attempt.
 	Latency time.Duration `json:"latency_ns"`
-	// Order is that of the endpoints: schemas.OrderOrdered or schemas.OrderParallel.
+	// Order is that of the endpoints: schemas.OrderOrdered, OrderParallel or OrderStrict.
 	Order schemas.Order `json:"order"`
 	// InFlight is max_in_flight of a parallel endpoint. 0: limits.endpoint_in_flight. At most MaxInFlight.
 	InFlight int `json:"in_flight,omitempty"`
@@ -125,10 +126,10 @@ func (v Volume) Validate() error {
 	within("endpoints", v.Endpoints, 1, MaxEndpoints)
 	within("payload", v.Payload, 0, schemas.MaxPayloadBytes)
 	check(v.Latency > 0, "latency: %s is not over 0", v.Latency)
-	check(v.Order == schemas.OrderOrdered || v.Order == schemas.OrderParallel,
-		"order: %q is neither %s nor %s", v.Order, schemas.OrderOrdered, schemas.OrderParallel)
+	check(slices.Contains([]schemas.Order{schemas.OrderOrdered, schemas.OrderParallel, schemas.OrderStrict}, v.Order),
+		"order: %q is none of %s, %s and %s", v.Order, schemas.OrderOrdered, schemas.OrderParallel, schemas.OrderStrict)
 	within("in_flight", v.InFlight, 0, MaxInFlight)
-	check(v.InFlight <= 1 || v.Order == schemas.OrderParallel, "in_flight: %d, but an ordered endpoint has one request in flight", v.InFlight)
+	check(v.InFlight <= 1 || v.Order == schemas.OrderParallel, "in_flight: %d, but an %s endpoint has one request in flight", v.InFlight, v.Order)
 	share("busiest", v.Busiest)
 	share("failing", v.Failing)
 	share("keyed", v.Keyed)
@@ -170,6 +171,18 @@ func (in *Input) width() int {
 	}
 	return in.Unit.MaxInFlight
 }
+
+// turn is how long one request of an endpoint keeps the next one waiting: that of a strict endpoint waits until the one
+// before is settled, which takes a beat at least.
+func (in *Input) turn() time.Duration {
+	if in.Order == schemas.OrderStrict {
+		return in.Latency + in.Settle.Beat
+	}
+	return in.Latency
+}
+
+// bears is how many requests a second an endpoint bears.
+func (in *Input) bears() float64 { return float64(in.width()) / in.turn().Seconds() }
 
 // busiest is the share of the events that goes to the busiest endpoint.
 func (in *Input) busiest() float64 { return max(in.Busiest, 1/float64(in.Endpoints)) }

@@ -55,7 +55,7 @@ func load(in Input) Load {
 		HungInFlight:    hung(in, in.failing(), in.Rate*in.Failing),
 		SlotsPerProcess: in.Group.MaxInFlight,
 		BusiestRate:     in.Rate * in.busiest(),
-		BusiestCan:      float64(in.width()) / in.Latency.Seconds(),
+		BusiestCan:      in.bears(),
 		Window:          tracker.Window,
 		Partitions:      in.Topics.Partitions,
 		APISlots:        in.Rate * in.API.VerdictWait.Seconds(),
@@ -136,7 +136,7 @@ func laneOf(in Input) Lane {
 	if in.Payload > 0 {
 		l.Entries = min(l.Entries, 1+int(in.Unit.LaneBytes/int64(in.Payload)))
 	}
-	can, rate := float64(in.width())/in.Latency.Seconds(), in.Rate*in.busiest()
+	can, rate := in.bears(), in.Rate*in.busiest()
 	// What is done within the age at which a lane spills never leaves memory.
 	l.Spilled = max(0, l.BurstEntries-min(l.Entries, int(can*in.Unit.LaneAge.Seconds())))
 	if can > rate {
@@ -245,6 +245,11 @@ func disk(in Input, o Outage) Disk {
 			t.PerSecond, t.RecordBytes = dead, settled+size(s.letter())
 		case c.Breakers():
 			t.RecordBytes = batchBytes + size(s.breaker())
+		case c.Lines():
+			if in.Order != schemas.OrderStrict {
+				kept = 0
+			}
+			t.RecordBytes = settled + size(s.line())
 		case c.Endpoints():
 			t.RecordBytes = batchBytes + size(s.settings())
 		case c.Replay(), c.DLQState():

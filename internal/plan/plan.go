@@ -70,6 +70,7 @@ type Plan struct {
 	Outage   Outage    `json:"outage"`
 	Load     Load      `json:"load"`
 	Lane     Lane      `json:"lane"`
+	Line     *Line     `json:"line,omitempty"` // where the endpoints are strict
 	Memory   Memory    `json:"memory"`
 	Disk     Disk      `json:"disk"`
 	API      API       `json:"api"`
@@ -139,6 +140,7 @@ func Make(in Input) (Plan, error) {
 	}
 	p.Load = load(in)
 	p.Lane = laneOf(in)
+	p.Line = lineOf(in, p.Schedule)
 	p.Outage = outage(in, p.Bound, p.Load)
 	p.Memory = memory(in, p.Load)
 	p.Disk = disk(in, p.Outage)

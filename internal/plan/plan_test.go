@@ -14,6 +14,7 @@ import (
 	"github.com/barnabas-webhooks/barnabas/internal/testkit/golden"
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
 	"github.com/barnabas-webhooks/barnabas/retry"
+	"github.com/barnabas-webhooks/barnabas/schemas"
 )
 
 func TestMake_TheDefaultsAreTheDesigns(t *testing.T) {
@@ -72,7 +73,7 @@ func TestMake_ALifetimeThatCuts(t *testing.T) {
 // The same document on every machine and in every run. make golden rewrites it.
 func TestRender_Golden(t *testing.T) {
 	t.Parallel()
-	for name, in := range map[string]plan.Input{"defaults": input(), "strained": strained()} {
+	for name, in := range map[string]plan.Input{"defaults": input(), "strained": strained(), "strict": strict(input())} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			in.Seed = 1
@@ -83,6 +84,11 @@ func TestRender_Golden(t *testing.T) {
 			golden.Check(t, "testdata/"+name+".md", got.Bytes())
 		})
 	}
+}
+
+func strict(in plan.Input) plan.Input {
+	in.Order = schemas.OrderStrict
+	return in
 }
 
 // strained is a volume that needs almost every change that there is.

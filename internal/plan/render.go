@@ -48,6 +48,7 @@ func (p Plan) Markdown() string {
 	p.Bound.markdown(&b, p.Openings)
 	p.Outage.markdown(&b, p)
 	p.isolation(&b)
+	p.strict(&b)
 	p.limits(&b)
 	p.Load.markdown(&b, p.Volume)
 	p.Memory.markdown(&b, p)

@@ -60,8 +60,12 @@ func (v Volume) markdown(b *strings.Builder, l Load) {
 
 func (c Contract) markdown(b *strings.Builder) {
 	order := "one request at a time for each endpoint, in log order as long as nothing fails; what fails is overtaken"
-	if c.Order == schemas.OrderParallel {
+	switch c.Order {
+	case schemas.OrderParallel:
 		order = "none: an endpoint gets several requests at a time"
+	case schemas.OrderStrict:
+		order = "one request at a time for each endpoint, in log order; nothing is attempted before what came before it is delivered or dead"
+	case schemas.OrderOrdered:
 	}
 	b.WriteString("\n## The delivery contract\n\n")
 	table{

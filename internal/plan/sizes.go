@@ -102,6 +102,15 @@ func (s sample) breaker() (*kgo.Record, error) {
 	return s.record(s.catalogue.Breakers(), value), err
 }
 
+// line is that of an endpoint that keeps up.
+func (s sample) line() (*kgo.Record, error) {
+	at := sampleTime()
+	value, err := schemas.EncodeLine(&schemas.Line{
+		EndpointID: s.endpoint(), Epoch: at.UnixMilli(), Taken: 1 << 20, TakenOffset: 1 << 30, Done: 1 << 20, Since: at,
+	})
+	return s.record(s.catalogue.Lines(), value), err
+}
+
 func (s sample) letter() (*kgo.Record, error) {
 	d := s.delivery()
 	return dlq.Record(s.catalogue.DLQ(), 7, dlq.FromDelivery(&d, schemas.ReasonExpired, "", s.origin(), sampleTime()))

@@ -3,6 +3,8 @@ package plan
 import (
 	"fmt"
 	"math"
+
+	"github.com/barnabas-webhooks/barnabas/schemas"
 )
 
 // Status is what a check came to.
@@ -56,12 +58,19 @@ func judge(in Input, p Plan) Verdict {
 		Why:    "healthy endpoints wait for slots that hanging ones hold",
 	}, l.SlotsNeeded <= slots, DoesNot)
 	width := int(math.Ceil(l.BusiestRate * in.Latency.Seconds() / headroom))
+	formula, enough := "busiest * rate <= 0.7 * in flight of an endpoint / latency", headroom*float64(in.width())/l.BusiestRate
+	answers := fmt.Sprintf(", or a receiver that answers within %s", span(enough))
+	if in.Order == schemas.OrderStrict {
+		formula, answers = "busiest * rate <= 0.7 / (latency + processor.beat)", ""
+		if rest := enough - in.Settle.Beat.Seconds(); rest > 0 {
+			answers = fmt.Sprintf(", or a receiver that answers within %s, or a shorter `processor.beat`", span(rest))
+		}
+	}
 	add(Check{
-		Name: "the busiest endpoint", Formula: "busiest * rate <= 0.7 * in flight of an endpoint / latency",
+		Name: "the busiest endpoint", Formula: formula,
 		Needed: rate(l.BusiestRate), Has: rate(headroom * l.BusiestCan),
-		Change: fmt.Sprintf("`order: parallel` and `max_in_flight: %d` for that endpoint, or a receiver that answers within %s", width,
-			span(headroom*float64(in.width())/l.BusiestRate)),
-		Why: "its lane spills into the tiers, and what does not get through within the lifetime becomes dead letters",
+		Change: fmt.Sprintf("`order: parallel` and `max_in_flight: %d` for that endpoint%s", width, answers),
+		Why:    "its lane spills into the tiers, and what does not get through within the lifetime becomes dead letters",
 	}, l.BusiestRate <= headroom*l.BusiestCan*(1+1e-9), DoesNot) // what it is told to be must do
 	if in.Memory > 0 {
 		// The keys are what more processes share, or the disk takes.
@@ -129,11 +138,15 @@ func judgePrices(in Input, p Plan, add func(Check, bool, Status)) {
 			Why: "new keys read the disk",
 		}, m.CacheNeeded <= in.Claims.Cache, Note)
 	}
+	overtaken := ", and may be overtaken"
+	if in.Order == schemas.OrderStrict {
+		overtaken = ""
+	}
 	add(Check{
 		Name: "a burst in the busiest lane", Formula: "burst * busiest <= entries of a lane, and what is done within lanes.max_age",
 		Needed: counted(p.Lane.BurstEntries, "event"), Has: count(p.Lane.BurstEntries - p.Lane.Spilled),
 		Change: fmt.Sprintf("`lanes.max_entries: %d`, and an endpoint that is fast enough", ceilPower(p.Lane.BurstEntries)),
-		Why:    counted(p.Lane.Spilled, "event") + " of it go round through a tier, and may be overtaken",
+		Why:    counted(p.Lane.Spilled, "event") + " of it go round through a tier" + overtaken,
 	}, p.Lane.Spilled == 0, Note)
 	ahead := l.Carrying * m.LookAhead
 	add(Check{

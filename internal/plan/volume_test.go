@@ -53,6 +53,30 @@ func TestMake_TheNumbersByHand(t *testing.T) {
 	require.True(t, p.Verdict.Fits)
 }
 
+// What strict order costs, by hand: each waits for the settling of the one before, and a head that fails holds the rest.
+func TestMake_StrictOrder(t *testing.T) {
+	t.Parallel()
+	require.Nil(t, made(t, input()).Line)
+	ordered, p := made(t, input()), made(t, strict(input()))
+	require.InDelta(t, 1/0.3, p.Line.PerSecond, 1e-9, "200 ms, and a beat of 100")
+	require.InDelta(t, 1/0.3, p.Load.BusiestCan, 1e-9)
+	require.Equal(t, []float64{2.5, 30, 300, 1800}, p.Line.HoldSeconds[:4])
+	require.InDelta(t, 21600, p.Line.HoldMaxSeconds[7], 0)
+	require.InDelta(t, 45332.5, p.Line.HeldSeconds, 1e-9, "half of the caps' sum")
+	require.Equal(t, 90665, p.Line.Backlog, "two a second")
+	require.InDelta(t, 90665/(1/0.3-2), p.Line.DrainSeconds, 1)
+	require.Equal(t, 9, p.Line.Rewrites)
+	require.Equal(t, ordered.Bound, p.Bound, "only the head is attempted")
+
+	in := strict(input())
+	in.Busiest = 0.02
+	p = made(t, in)
+	require.False(t, p.Verdict.Fits, "four a second are too many")
+	require.Zero(t, p.Line.DrainSeconds)
+	in.Latency = time.Second
+	require.Contains(t, made(t, in).Markdown(), "`order: parallel`")
+}
+
 // The bound is that of the endpoints, and of nothing that has to do with how much waits.
 func TestMake_TheBoundDoesNotKnowTheVolume(t *testing.T) {
 	t.Parallel()

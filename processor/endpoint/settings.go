@@ -58,7 +58,7 @@ type Settings struct {
 	Headers     []schemas.Header
 	// State is enabled or disabled; empty: as it is, or enabled.
 	State schemas.EndpointState
-	// Order is ordered or parallel; empty: ordered.
+	// Order is ordered, parallel or strict; empty: ordered.
 	Order             schemas.Order
 	MaxInFlight       int             // 0: the deployment's default; at most MaxInFlightLimit
 	RatePerSecond     float64         // 0: unlimited; at most MaxRate
@@ -138,9 +138,9 @@ func (r *Registry) validate(s *Settings) (key []byte, err error) {
 		c.add("state", "must be %q or %q", schemas.EndpointEnabled, schemas.EndpointDisabled)
 	}
 	switch s.Order {
-	case "", schemas.OrderOrdered, schemas.OrderParallel:
+	case "", schemas.OrderOrdered, schemas.OrderParallel, schemas.OrderStrict:
 	default:
-		c.add("order", "must be %q or %q", schemas.OrderOrdered, schemas.OrderParallel)
+		c.add("order", "must be %q, %q or %q", schemas.OrderOrdered, schemas.OrderParallel, schemas.OrderStrict)
 	}
 	c.that(s.MaxInFlight >= 0 && s.MaxInFlight <= MaxInFlightLimit, "max_in_flight", "must be 0 to %d", MaxInFlightLimit)
 	c.that(s.RatePerSecond >= 0 && s.RatePerSecond <= MaxRate && !math.IsNaN(s.RatePerSecond),

@@ -48,7 +48,7 @@ func newRig(t *testing.T) *rig {
 	r.client = r.connect(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
 	r.admin = kadm.NewClient(r.client)
 	compact, forever := "compact", "-1"
-	for _, topic := range []string{r.topics.Idempotency(), r.topics.Breakers()} {
+	for _, topic := range []string{r.topics.Idempotency(), r.topics.Breakers(), r.topics.Lines()} {
 		_, err := r.admin.CreateTopic(t.Context(), units, 1, map[string]*string{"cleanup.policy": &compact, "retention.ms": &forever}, topic)
 		require.NoError(t, err)
 	}

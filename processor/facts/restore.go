@@ -22,6 +22,7 @@ import (
 type Facts struct {
 	Arbiter  *claim.Arbiter
 	Breakers map[string]*schemas.BreakerTransition // the last of each endpoint
+	Lines    map[string]*schemas.Line              // of strict endpoints, the last of each
 	Records  int                                   // that were read for it
 }
 
@@ -116,10 +117,10 @@ func (r *Restorer) Restore(ctx context.Context, units []int32, ready func(unit i
 	return nil
 }
 
-// reader makes a client that consumes just these partitions, uncommitted. Nothing of ours is written there in a
-// transaction; but a tool may, that copies topics say, and whoever waits for the last offset must see its marker.
+// reader makes a client that consumes just these partitions. Lines are written in transactions: those that are open, of
+// an owner before this one, are waited for. And whoever waits for the last offset must see the marker that may lie there.
 func (r *Restorer) reader(partitions map[string]map[int32]kgo.Offset) (*kgo.Client, error) {
-	return r.NewClient(kgo.ConsumePartitions(partitions), kgo.KeepControlRecords())
+	return r.NewClient(kgo.ConsumePartitions(partitions), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 }
 
 // run is one reading of facts.
@@ -146,7 +147,7 @@ func (r *Restorer) begin(ctx context.Context, units []int32) (*run, error) {
 		Restorer: r, found: make(map[int32]*Facts, len(units)), left: make(map[int32]int, len(units)),
 		from: map[string]map[int32]kgo.Offset{}, end: map[string]map[int32]int64{},
 	}
-	names := []string{r.Catalogue.Idempotency(), r.Catalogue.Breakers()}
+	names := []string{r.Catalogue.Idempotency(), r.Catalogue.Breakers(), r.Catalogue.Lines()}
 	// Asked so, the client does not answer from its cache, in which a topic that was made anew is the old one for a while.
 	details, err := r.Admin.ListTopics(kadm.WithAuthorizedOps(ctx), names...)
 	if err == nil {
@@ -170,7 +171,7 @@ func (r *Restorer) begin(ctx context.Context, units []int32) (*run, error) {
 		return n, fmt.Errorf("list end offsets: %w", err)
 	}
 	for _, unit := range units {
-		n.found[unit] = &Facts{Breakers: map[string]*schemas.BreakerTransition{}}
+		n.found[unit] = &Facts{Breakers: map[string]*schemas.BreakerTransition{}, Lines: map[string]*schemas.Line{}}
 		for _, topic := range names {
 			first, ok := starts.Lookup(topic, unit)
 			last, ok2 := ends.Lookup(topic, unit)
@@ -223,11 +224,16 @@ func (n *run) take(topic string, unit int32, records []*kgo.Record) error {
 	f := n.found[unit]
 	f.Records += len(records)
 	for _, record := range records {
-		if topic == n.Catalogue.Breakers() {
+		switch {
+		case topic == n.Catalogue.Breakers():
 			n.takeBreaker(f, record)
-		} else if c, ok := n.claim(record); ok {
-			if err := f.Arbiter.Restore(&c); err != nil {
-				return err
+		case topic == n.Catalogue.Lines():
+			n.takeLine(f, record)
+		default:
+			if c, ok := n.claim(record); ok {
+				if err := f.Arbiter.Restore(&c); err != nil {
+					return err
+				}
 			}
 		}
 	}
@@ -265,6 +271,23 @@ func (r *Restorer) takeBreaker(f *Facts, record *kgo.Record) {
 		return
 	}
 	f.Breakers[t.EndpointID] = &t
+}
+
+// takeLine notes where a line stands; a tombstone ends it.
+func (r *Restorer) takeLine(f *Facts, record *kgo.Record) {
+	if record.Attrs.IsControl() {
+		return
+	}
+	if record.Value == nil {
+		delete(f.Lines, string(record.Key))
+		return
+	}
+	l, err := schemas.DecodeLine(record.Value)
+	if err != nil {
+		r.passOver(record, err)
+		return
+	}
+	f.Lines[l.EndpointID] = &l
 }
 
 // claim reads a claim; false when there is none that can be read.

@@ -26,6 +26,8 @@ type Metrics struct {
 	Rerouted        prometheus.Counter
 	RetryAfterCut   prometheus.Counter
 	LogGapRecords   *prometheus.CounterVec // by topic and kind of gap
+	LineWaiting     prometheus.Gauge
+	LineSkipped     prometheus.Counter
 	BreakersOpen    prometheus.Gauge
 	BreakerChanges  *prometheus.CounterVec // by new state
 	InFlight        prometheus.GaugeFunc
@@ -54,7 +56,7 @@ const (
 
 // HoldReasons is the closed set of why a delivery waits without spending an attempt.
 func HoldReasons() []string {
-	return []string{HoldBreaker, HoldPaused, HoldLaneFull, HoldLaneAge, HoldUnknown, HoldLocked, HoldLocal, HoldOverflow, HoldCancelled}
+	return []string{HoldBreaker, HoldPaused, HoldLaneFull, HoldLaneAge, HoldUnknown, HoldLocked, HoldLocal, HoldOverflow, HoldCancelled, HoldLine}
 }
 
 // Reasons of holds.
@@ -68,6 +70,7 @@ const (
 	HoldLocal     = "local_fault"      // out of descriptors, ports or memory, or egress is unhealthy
 	HoldOverflow  = "waiting_overflow" // the look-ahead heap was full
 	HoldCancelled = "cancelled"
+	HoldLine      = "line" // of a strict endpoint: it is not next
 )
 
 // Gauges are read at scrape time.
@@ -110,6 +113,11 @@ func New(reg prometheus.Registerer, g Gauges, consumed ...string) *Metrics {
 		LogGapRecords: counter("log_gap_records_total",
 			"Records by which the log and the committed position miss each other: removed before they were read, or beyond the log's end.",
 			"topic", "kind"),
+		LineWaiting: gauge("line_waiting", "Deliveries of strict endpoints that wait behind another one, in the units of this process."),
+		LineSkipped: prometheus.NewCounter(prometheus.CounterOpts{
+			Namespace: "barnabas", Name: "line_skipped_total",
+			Help: "Numbers in lines of strict endpoints that were passed over because their deliveries never came: lost records.",
+		}),
 		BreakersOpen:   gauge("breakers_open", "Endpoints whose breaker is not closed, in the units of this process."),
 		BreakerChanges: counter("breaker_transitions_total", "Breaker transitions, by the new state.", "state"),
 		InFlight: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -128,16 +136,17 @@ func New(reg prometheus.Registerer, g Gauges, consumed ...string) *Metrics {
 			Namespace: "barnabas", Name: "settle_failures_total", Help: "Settling transactions that were aborted and tried again.",
 		}),
 		Progress:       gauge("last_settled_timestamp_seconds", "Unix time of the last beat that was settled."),
-		RestoreSeconds: histogram("restore_seconds", "From the assignment of a unit until its claims and breakers were read.", 0.01, 16),
+		RestoreSeconds: histogram("restore_seconds", "From the assignment of a unit until its claims, breakers and lines were read.", 0.01, 16),
 		RestoreRecords: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: "barnabas", Name: "restored_records_total", Help: "Claims and breaker transitions read when units were assigned.",
+			Namespace: "barnabas", Name: "restored_records_total", Help: "Claims, breaker transitions and lines read when units were assigned.",
 		}),
 	}
 	claims(reg, g.Claims)
 	facts(reg, g.Facts)
 	m.atZero(consumed)
 	reg.MustRegister(m.Events, m.Attempts, m.AttemptSeconds, m.EndToEndSeconds, m.LateSeconds, m.Decisions, m.Holds, m.DeadLetters,
-		m.Rerouted, m.RetryAfterCut, m.LogGapRecords, m.BreakersOpen, m.BreakerChanges, m.InFlight, m.MemoryBytes, m.WidthCuts, m.Units, m.SettleSeconds,
+		m.Rerouted, m.RetryAfterCut, m.LogGapRecords, m.LineWaiting, m.LineSkipped, m.BreakersOpen, m.BreakerChanges, m.InFlight, m.MemoryBytes, m.WidthCuts,
+		m.Units, m.SettleSeconds,
 		m.SettleFailures, m.Progress, m.RestoreSeconds, m.RestoreRecords)
 	return m
 }

@@ -37,6 +37,7 @@ func (u *Unit) judge(it *item, r *kgo.Record, event *schemas.Event, now time.Tim
 		u.refuse(it, &c, now)
 		return
 	}
+	u.lineUpAtEnd(it, r, now)
 	u.join(it, now)
 }
 

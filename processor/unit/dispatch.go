@@ -31,7 +31,7 @@ func (u *Unit) lineUp(l *endpointLane) {
 // turns, until none may start anything.
 func (u *Unit) dispatch(now time.Time) {
 	for served := true; served; {
-		served = false
+		served = u.moveLines(now)
 		for p := range u.ready {
 			if u.capWait[p] || u.unsure {
 				continue
@@ -61,7 +61,7 @@ func (u *Unit) serve(l *endpointLane, now time.Time) bool {
 		return true
 	}
 	ep, _ := u.Endpoints.Get(l.id)
-	if l.inFlight >= u.width(l, ep) {
+	if l.inFlight >= u.width(l, ep) || !u.mayStart(it) {
 		return false
 	}
 	if l.pausedUntil.After(now) {

@@ -13,6 +13,7 @@
 //	claims.go         the arbiter's verdict on a key
 //	waiting.go        a record of a tier waits for its due time
 //	endpoint_lane.go  a delivery joins its endpoint's lane, or ends or waits at once
+//	line.go           of a strict endpoint: who is next, and where the others wait
 //	dispatch.go       at its lane's turn: width, pause, cap, breaker, rate; one attempt
 //	result.go         what the attempt came to, and what follows
 //	outcome.go        the record that follows: a wait, a dead letter, a refusal

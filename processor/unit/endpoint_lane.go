@@ -205,9 +205,12 @@ func (l *endpointLane) completed(now time.Time, took time.Duration) {
 }
 
 // join puts a delivery into its endpoint's lane, or decides at once what can be
-// decided without its turn: there is no such endpoint, it is off, the breaker is
-// open, the lane is full.
+// decided without its turn: it is not next in a strict endpoint's line, there is no
+// such endpoint, it is off, the breaker is open, the lane is full.
 func (u *Unit) join(it *item, now time.Time) {
+	if u.waitsInLine(it, now) {
+		return
+	}
 	d := it.delivery
 	l, ok := u.admissible(it, now)
 	if !ok {
@@ -220,13 +223,18 @@ func (u *Unit) join(it *item, now time.Time) {
 		u.holdFor(it, until, metrics.HoldBreaker, now)
 		return
 	}
-	if u.crowded(l, it.class) {
+	class := it.class
+	if line := u.lineOfItem(it); line != nil {
+		line.Come(now)
+		class = lane.Live // all of the line waits for it
+	}
+	if u.crowded(l, class) {
 		u.spill(l, it, l.queue.Len(), metrics.HoldLaneFull, now)
 		return
 	}
 	l.arrived = now
 	it.keep()
-	l.queue.Push(it.class, it, len(d.Payload), now)
+	l.queue.Push(class, it, len(d.Payload), now)
 	u.lineUp(l)
 	u.alarms.set(l, now.Add(u.LaneAge))
 	u.press(it.stream, l, now)

@@ -76,6 +76,9 @@ func (u *Unit) gap(s *stream, kind string, from, to, size int64, now time.Time, 
 	u.Metrics.LogGapRecords.WithLabelValues(s.topic, kind).Add(float64(size))
 	u.Log.Error("gap in the log", obs.KeyReason, kind, obs.KeyTopic, s.topic, obs.KeyPartition, u.owner.Unit,
 		obs.KeyFrom, from, obs.KeyTo, to, obs.KeyCount, size, obs.KeyDetail, detail)
+	if s.kind == events && kind == metrics.GapSetBack {
+		u.endLines()
+	}
 	at := schemas.Coordinates{Topic: s.topic, Partition: u.owner.Unit, Offset: from}
 	u.buryLetter(&item{stream: s, offset: -1}, dlq.FromRaw("", nil, nil, nil, schemas.ReasonRemoved, detail, at, now))
 }

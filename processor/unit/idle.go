@@ -32,7 +32,7 @@ func (u *Unit) sweep(now time.Time) {
 // does nothing to a breaker that is closed.
 func (u *Unit) idle(l *endpointLane, now time.Time) bool {
 	switch {
-	case l.queue.Len() > 0, l.inFlight > 0, l.presses != nil, u.ready[l.slots].Has(l), !l.alarm.IsZero():
+	case l.queue.Len() > 0, l.inFlight > 0, u.lines.rooms[l.id] != nil, l.presses != nil, u.ready[l.slots].Has(l), !l.alarm.IsZero():
 		return false // at work, or about to be
 	case now.Sub(l.arrived) < recently, now.Sub(l.flooded) < recently:
 		return false // it is asked whether it is a neighbour

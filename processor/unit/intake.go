@@ -2,6 +2,7 @@ package unit
 
 import (
 	"bytes"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -26,6 +27,8 @@ type item struct {
 	claiming bool                // its claim is not durable yet: it must not be settled
 	own      bool                // its payload lies by itself in memory, and not in a fetch
 	written  []byte              // the delivery as it will be written to a tier; delivery then has no payload
+	place    place               // in its endpoint's line
+	trimmed  atomic.Bool         // a dead letter was written instead, by the settler's goroutine
 }
 
 // keep takes the payload of a delivery that may stay for a while out of the fetch that it came in: while any of it is
@@ -124,6 +127,7 @@ func (u *Unit) takeEvent(it *item, r *kgo.Record, now time.Time) {
 	}
 	if event.IdempotencyKey == "" {
 		u.Metrics.Events.WithLabelValues(metrics.Unkeyed).Inc()
+		u.lineUpAtEnd(it, r, now)
 		u.join(it, now)
 		return
 	}
@@ -134,6 +138,7 @@ func (u *Unit) takeEvent(it *item, r *kgo.Record, now time.Time) {
 func (u *Unit) takeWaiting(it *item, r *kgo.Record, now time.Time) {
 	s := it.stream
 	s.quiet = r.Timestamp.Add(s.atLeast)
+	it.place = placeOf(r)
 	d, err := schemas.DecodeDelivery(r.Value)
 	if err != nil {
 		u.buryRaw(it, r, err, now)

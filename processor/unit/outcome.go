@@ -29,14 +29,17 @@ func (u *Unit) postpone(it *item, decision retry.Decision, now time.Time, also .
 		return
 	}
 	it.written, d.Payload = value, nil // one copy is enough, and lets go of what the delivery came in
+	headers := []kgo.RecordHeader{
+		{Key: topics.HeaderDeliveryID, Value: []byte(d.ID)},
+		{Key: topics.HeaderDueAt, Value: strconv.AppendInt(nil, d.DueAt.UnixMilli(), 10)},
+		{Key: topics.HeaderReason, Value: []byte(reasonOf(&decision, d))},
+	}
+	if h, ok := it.place.header(); ok {
+		headers = append(headers, h)
+	}
 	u.outcome(it, append(also, &kgo.Record{
 		Topic: u.Catalogue.Tier(u.Policy.TierFor(d.DueAt.Sub(now))), Partition: u.owner.Unit,
-		Key: []byte(d.EndpointID), Value: value,
-		Headers: []kgo.RecordHeader{
-			{Key: topics.HeaderDeliveryID, Value: []byte(d.ID)},
-			{Key: topics.HeaderDueAt, Value: strconv.AppendInt(nil, d.DueAt.UnixMilli(), 10)},
-			{Key: topics.HeaderReason, Value: []byte(reasonOf(&decision, d))},
-		},
+		Key: []byte(d.EndpointID), Value: value, Headers: headers,
 	})...)
 }
 
@@ -143,5 +146,6 @@ func (u *Unit) trimmed(it *item) []*kgo.Record {
 		u.Log.Error("trimmed dead letter cannot be encoded, its source stays unsettled", obs.KeyError, err)
 		return nil
 	}
+	it.trimmed.Store(true)
 	return []*kgo.Record{record}
 }

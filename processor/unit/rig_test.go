@@ -77,8 +77,26 @@ func newRig(t *testing.T, options ...func(*rig)) *rig {
 // start runs the unit from where the log's commits say.
 func (r *rig) start() *rig {
 	r.t.Helper()
-	r.startWith(unit.Restored{Arbiter: claim.NewArbiter(24*time.Hour, claim.NewMemory()), Breakers: map[string]*schemas.BreakerTransition{}})
+	r.startWith(unit.Restored{
+		Arbiter: claim.NewArbiter(24*time.Hour, claim.NewMemory()), Breakers: map[string]*schemas.BreakerTransition{}, Lines: r.lines(),
+	})
 	return r
+}
+
+// lines are what the log says of lines.
+func (r *rig) lines() map[string]*schemas.Line {
+	r.t.Helper()
+	all := map[string]*schemas.Line{}
+	for _, rec := range r.log.all(r.Catalogue.Lines()) {
+		if rec.Value == nil {
+			delete(all, string(rec.Key))
+			continue
+		}
+		l, err := schemas.DecodeLine(rec.Value)
+		require.NoError(r.t, err)
+		all[l.EndpointID] = &l
+	}
+	return all
 }
 
 func (r *rig) startWith(restored unit.Restored) {
@@ -515,9 +533,10 @@ func (s *settler) write(b *settle.Batch) {
 		}
 		s.commits[c.Topic] = c
 	}
+	refuse := s.refuse
 	s.mu.Unlock()
 	for _, o := range b.Outcomes {
-		if s.refuse {
+		if refuse && o.Trim != nil {
 			o.Records = o.Trim()
 		}
 		for _, rec := range o.Records {

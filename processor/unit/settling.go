@@ -1,6 +1,8 @@
 package unit
 
 import (
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/barnabas-webhooks/barnabas/processor/settle"
@@ -30,6 +32,7 @@ func (u *Unit) outcome(it *item, records ...*kgo.Record) {
 		Records: records,
 		Trim:    func() []*kgo.Record { return u.trimmed(it) },
 	}})
+	u.step(it, time.Now())
 }
 
 // want tells the settler that there is something, once until it asks.
@@ -59,11 +62,15 @@ func (u *Unit) seal(tag string, limit int64) *settle.Batch {
 	done := map[*stream][]int64{}
 	var later []settled
 	var size int64
+	kept := map[string]bool{} // lines of which something is left for later: then so is what comes after it
 	for _, one := range s.gathered {
 		full := len(s.sealed) >= u.BatchOutcomes || size >= limit
-		if full || one.it.claiming {
+		if full || one.it.claiming || kept[one.it.place.endpoint] {
 			batch.More = batch.More || full
 			later = append(later, one)
+			if one.it.place.number > 0 {
+				kept[one.it.place.endpoint] = true
+			}
 			continue
 		}
 		for _, r := range one.out.Records {
@@ -76,6 +83,9 @@ func (u *Unit) seal(tag string, limit int64) *settle.Batch {
 	s.gathered = later
 	if len(s.sealed) == 0 {
 		return nil
+	}
+	if records := u.sealLines(s.sealed); len(records) > 0 {
+		batch.Outcomes = append(batch.Outcomes, &settle.Outcome{Records: records})
 	}
 	for stream, offsets := range done {
 		offset, metadata := stream.tracker.CommitWith(offsets, tag)
@@ -105,6 +115,7 @@ func (u *Unit) settled(err error) {
 		one.it.stream.tracker.Done(one.it.offset)
 		u.release(one.it.cost)
 	}
+	u.settledLines(sealed, time.Now())
 	if err := u.arbiter.Settled(u.streams[u.Catalogue.Events()].tracker.Position()); err != nil {
 		u.fail(err)
 	}

@@ -27,6 +27,7 @@ var (
 type Restored struct {
 	Arbiter  *claim.Arbiter
 	Breakers map[string]*schemas.BreakerTransition // the last of each endpoint
+	Lines    map[string]*schemas.Line              // of strict endpoints
 	Logs     map[string]Log                        // by topic, of those that the unit consumes
 }
 
@@ -77,6 +78,7 @@ type Unit struct {
 	deadline time.Time
 	settling settling
 	open     int // breakers that are not closed
+	lines    lines
 
 	begunAt   time.Time // when it started to work
 	sweptAt   time.Time // when the lanes were last looked through for idle ones
@@ -254,6 +256,7 @@ func (u *Unit) start() {
 			delete(u.facts, id) // as good as unknown
 		}
 	}
+	u.restoreLines(u.restored.Lines)
 	now := time.Now()
 	for topic, log := range u.restored.Logs {
 		u.compare(u.streams[topic], log, now)
@@ -287,6 +290,7 @@ func (u *Unit) end() {
 	u.releaseGranted()
 	u.Memory.Release(u.held)
 	u.Metrics.BreakersOpen.Sub(float64(u.open))
+	u.waitsMore(-u.lines.behind)
 	u.flight.Wait()
 }
 
@@ -325,6 +329,7 @@ func (u *Unit) wake(now time.Time) {
 	}
 	for l := u.alarms.ring(now); l != nil; l = u.alarms.ring(now) {
 		u.spillAged(l, now)
+		u.ageRoom(l, now)
 		u.lineUp(l)
 	}
 }

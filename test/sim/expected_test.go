@@ -42,7 +42,11 @@ type Model struct {
 }
 
 func (m *Model) bad(invariant int, format string, args ...any) {
-	m.problems = append(m.problems, fmt.Sprintf("invariant %d: %s", invariant, fmt.Sprintf(format, args...)))
+	m.badly(fmt.Sprintf("invariant %d", invariant), format, args...)
+}
+
+func (m *Model) badly(promise, format string, args ...any) {
+	m.problems = append(m.problems, promise+": "+fmt.Sprintf(format, args...))
 }
 
 func (m *Model) account(name string) *Account {

@@ -92,6 +92,24 @@ func mutations() []mutation {
 			invariant: "invariant 8",
 		},
 		{
+			name: "let nobody wait in line", file: "processor/unit/line.go",
+			old:       "if l == nil || it.place.number <= l.Turn() ||",
+			with:      "if l == nil || it.place.number > 0 ||",
+			invariant: "strict order",
+		},
+		{
+			name: "start before the one before is settled", file: "processor/unit/line.go",
+			old:       "return l == nil || l.Clear()",
+			with:      "return l == nil || true",
+			invariant: "strict order",
+		},
+		{
+			name: "forget the line of the owner before", file: "processor/facts/restore.go",
+			old:       "	f.Lines[l.EndpointID] = &l\n",
+			with:      "	_ = l\n",
+			invariant: "strict order",
+		},
+		{
 			name: "skip what cannot be read", file: "processor/unit/intake.go",
 			old:       "	u.buryLetter(it, letter)\n",
 			with:      "	_ = letter\n	u.outcome(it)\n",

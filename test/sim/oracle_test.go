@@ -58,6 +58,7 @@ func (w *World) Verdict(l *Ledger, subs []*Sub) []string {
 	j.bounded()
 	j.letters()
 	j.lanes()
+	j.lines()
 	return j.m.problems
 }
 

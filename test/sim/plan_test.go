@@ -58,6 +58,7 @@ func Plan(p Profile, rnd *rand.Rand, all []mode) []step {
 		{weight: 5, draw: d.stop},
 		{weight: 10, draw: d.start},
 		{weight: 8, rough: true, draw: d.crash},
+		{weight: 4, rough: true, draw: d.crashAtWork},
 		{weight: 5, rough: true, draw: d.freeze},
 		{weight: 12, rough: true, draw: d.brokerError},
 		{weight: 10, rough: true, draw: d.lostRequests},
@@ -180,6 +181,23 @@ func (d *planner) flood() (string, func(*Run)) {
 	}
 }
 
+// crashAtWork kills a process while a line of deliveries for one endpoint is being worked off.
+func (d *planner) crashAtWork() (string, func(*Run)) {
+	endpoint, n, slot, after := d.someone(), 10+d.rnd.IntN(20), d.slot(), time.Duration(d.rnd.IntN(300))*time.Millisecond
+	first := d.n
+	d.n += n
+	what := fmt.Sprintf("a service produces %d events for %s, and %s later the process in slot %d is killed", n, endpoint, after, slot)
+	return what, func(r *Run) {
+		for i := range n {
+			r.send(r.client, endpoint, "", r.plain(endpoint, "", fmt.Sprintf(`{"n":%d}`, first+i)))
+		}
+		r.tasks.Go(func() {
+			time.Sleep(after)
+			r.crashAt(slot)
+		})
+	}
+}
+
 func (d *planner) misrouted() (string, func(*Run)) {
 	e, skip := d.event(false), 1+d.rnd.Int32N(3)
 	return "a service with another partitioner produces for " + e.endpoint, func(r *Run) {
@@ -280,8 +298,24 @@ func (everybody) Deleted(string) bool { return false }
 
 func (d *planner) compact() (string, func(*Run)) {
 	return "the broker compacts and drops what is old", func(r *Run) {
+		r.compactLines()
 		r.cluster.Compact()
 		r.cluster.ApplyRetention()
+	}
+}
+
+// compactLines waits for a moment in which no transaction is open in the topic of lines. kfake's compaction takes what
+// is in an open one for written (limit 4 of package devbroker): were it aborted, nothing would be left of the line.
+func (r *Run) compactLines() {
+	for range 1000 {
+		open := false
+		for _, p := range r.cluster.PartitionInfos(r.Catalogue().Lines()) {
+			open = open || p.LastStableOffset < p.HighWatermark
+		}
+		if !open {
+			return
+		}
+		time.Sleep(7 * time.Millisecond)
 	}
 }
 

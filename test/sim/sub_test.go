@@ -14,6 +14,7 @@ type Sub struct {
 	receiver  *Receiver
 	spec      string // its settings, as the API takes them
 	width     int    // requests it may have in flight
+	strict    bool   // its deliveries land in the order of the log
 	permanent []int
 
 	mu    sync.Mutex // guards what follows
@@ -140,6 +141,9 @@ func (s *Sub) settings(rnd *rand.Rand, url string) {
 	if rnd.IntN(2) == 0 {
 		s.width = 2 + rnd.IntN(6)
 		spec["order"], spec["max_in_flight"] = "parallel", s.width
+	} else if rnd.IntN(2) == 0 {
+		s.strict = true
+		spec["order"] = "strict"
 	}
 	if rnd.IntN(5) == 0 {
 		spec["rate_per_second"] = 2 + rnd.IntN(20)

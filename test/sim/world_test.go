@@ -82,6 +82,7 @@ func NewWorldOf(t *testing.T, s Setting) *World {
 	}
 	cluster, err := kfake.NewCluster(
 		kfake.NumBrokers(s.Brokers), kfake.Ports(ports...), kfake.ListenFn(w.brokers.Listen), kfake.GroupMinSessionTimeout(time.Second),
+		kfake.BrokerConfigs(map[string]string{"log.cleaner.backoff.ms": "3600000000"}), // the schedule compacts, and knows when
 	)
 	require.NoError(t, err)
 	t.Cleanup(cluster.Close)

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/barnabas-webhooks/barnabas/processor/lane"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
 
@@ -89,8 +90,8 @@ func (p Plan) isolation(b *strings.Builder) {
 	b.WriteString("\n## Isolation\n\n")
 	prose(b, "Each endpoint has a lane, a breaker and limits of its own, in the one process that owns its partition. Lanes take turns, one "+
 		"request each. A lane holds %s of this size. What does not fit, and what waits longer than `lanes.max_age` at its head, goes "+
-		"round through a tier, so that neighbours in the partition go on. Live deliveries go before retries, and these before replays, "+
-		"16 to 4 to 1.", counted(l.Entries, "delivery"))
+		"round through a tier, so that neighbours in the partition go on. New deliveries go before replays, and these before retries, by "+
+		"shares: %d to %d to %d.", counted(l.Entries, "delivery"), lane.Live.Weight(), lane.Replay.Weight(), lane.Retry.Weight())
 	drained := "The endpoint gets more than it bears, and never catches up."
 	if l.DrainSeconds > 0 {
 		drained = fmt.Sprintf("All are done after %s (burst * busiest / (in flight / latency - busiest * rate)).", span(l.DrainSeconds))
@@ -101,7 +102,10 @@ func (p Plan) isolation(b *strings.Builder) {
 	prose(b, "* The breaker opens after %d hard failures in a row or %d of any kind; then **one** probe at a time, and none while it is open.",
 		p.Bound.ThresholdHard, p.Bound.ThresholdAny)
 	prose(b, "* After a recovery requests grow from one at a time: one more in flight with each success, up to the endpoint's limit.")
-	prose(b, "* Local faults (descriptors, ports, memory, shutdown) charge nobody and spend no attempt.")
+	if p.Contract.Order == schemas.OrderParallel {
+		prose(b, "* A timeout, a 429 or a 503 halves the requests in flight to its endpoint; each full round that is answered allows one more.")
+	}
+	prose(b, "* Faults of our own (resolver, network, egress proxy, descriptors, ports, memory, shutdown) charge nobody and spend no attempt.")
 }
 
 func (p Plan) limits(b *strings.Builder) {

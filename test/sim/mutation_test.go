@@ -32,7 +32,7 @@ func mutations() []mutation {
 		{
 			name: "commit the polled head", file: "processor/tracker/tracker.go",
 			old:       "	if !slices.IsSorted(offsets) {\n",
-			with:      "	if t.next >= 0 {\n		return t.next, newBitmap(t.next).encode(tag)\n	}\n	if !slices.IsSorted(offsets) {\n",
+			with:      "	if t.next >= 0 {\n		m := doneMap{commit: t.next}\n		return t.next, m.encode(tag)\n	}\n	if !slices.IsSorted(offsets) {\n",
 			invariant: "invariant 1",
 		},
 		{

@@ -92,7 +92,12 @@ func (c Catalogue) Attempts() string { return c.Prefix + "attempts" }
 func (c Catalogue) Endpoints() string { return c.Prefix + "endpoints" }
 
 // Tier is the topic of tier i (index into Tiers).
-func (c Catalogue) Tier(i int) string { return c.Prefix + "retry." + tierName(c.Tiers[i]) }
+func (c Catalogue) Tier(i int) string { return c.tiers() + tierName(c.Tiers[i]) }
+
+// TierOf is the tier that a topic would hold, of this catalogue or not: "7m" of barnabas.retry.7m. False: it is no tier's.
+func (c Catalogue) TierOf(topic string) (tier string, ok bool) { return strings.CutPrefix(topic, c.tiers()) }
+
+func (c Catalogue) tiers() string { return c.Prefix + "retry." }
 
 // tierName is a duration in its shortest exact form: 1m, 1m30s, 6h, 200ms.
 func tierName(d time.Duration) string {

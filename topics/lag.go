@@ -52,13 +52,22 @@ func EventsLag(ctx context.Context, adm *kadm.Client, group string, c Catalogue)
 	return out, nil
 }
 
-func lagOf(ctx context.Context, adm *kadm.Client, group string, topics []string) ([]PartitionLag, error) {
+// Committed reads the offsets that the group has committed; none of a group that does not exist yet.
+func Committed(ctx context.Context, adm *kadm.Client, group string) (kadm.OffsetResponses, error) {
 	committed, err := adm.FetchOffsets(ctx, group)
 	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
 		return nil, fmt.Errorf("fetch offsets of group %s: %w", group, err)
 	}
 	if err := committed.Error(); err != nil {
 		return nil, fmt.Errorf("fetch offsets of group %s: %w", group, err)
+	}
+	return committed, nil
+}
+
+func lagOf(ctx context.Context, adm *kadm.Client, group string, topics []string) ([]PartitionLag, error) {
+	committed, err := Committed(ctx, adm, group)
+	if err != nil {
+		return nil, err
 	}
 	// The committed offsets are read first: read last, they could lie behind the end that was read.
 	starts, err := adm.ListStartOffsets(ctx, topics...)

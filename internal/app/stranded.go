@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
@@ -37,7 +35,7 @@ func (a *App) checkStranded(ctx context.Context, c topics.Catalogue) error {
 			return fmt.Errorf("look for deliveries in %s: %w", topic, err)
 		}
 		if waits {
-			tier := strings.TrimPrefix(topic, c.Prefix+"retry.")
+			tier, _ := c.TierOf(topic)
 			problems = append(problems, topics.Problem{
 				Topic: topic, Setting: "retry.tiers", Value: "without " + tier, Needed: "with it while deliveries wait there",
 				Why:    "nobody would read them",
@@ -64,14 +62,15 @@ func (a *App) formerTiers(ctx context.Context, c topics.Catalogue) (map[string]m
 		return nil, fmt.Errorf("list topics: %w", err)
 	}
 	former := slices.DeleteFunc(all.Names(), func(name string) bool {
-		return !strings.HasPrefix(name, c.Prefix+"retry.") || slices.Contains(c.Consumed(), name)
+		_, tier := c.TierOf(name)
+		return !tier || slices.Contains(c.Consumed(), name)
 	})
 	if len(former) == 0 {
 		return nil, nil
 	}
-	committed, err := a.admin().FetchOffsets(ctx, a.cfg.Processor.Group)
-	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		return nil, fmt.Errorf("fetch offsets of group %s: %w", a.cfg.Processor.Group, err)
+	committed, err := topics.Committed(ctx, a.admin(), a.cfg.Processor.Group)
+	if err != nil {
+		return nil, err
 	}
 	starts, err := a.admin().ListStartOffsets(ctx, former...)
 	if err != nil {

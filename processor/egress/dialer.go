@@ -35,7 +35,7 @@ type ResolveError struct {
 func (e *ResolveError) Error() string {
 	var dns *net.DNSError
 	switch {
-	case errors.As(e.Err, &dns) && dns.IsNotFound:
+	case isNotFound(e.Err):
 		return fmt.Sprintf("resolve %s: no such host", e.Host)
 	case errors.As(e.Err, &dns) && dns.IsTimeout, errors.Is(e.Err, context.DeadlineExceeded):
 		return fmt.Sprintf("resolve %s: the resolver did not answer in time", e.Host)

@@ -40,9 +40,12 @@ type place struct {
 
 // header is the place as a tier's record has it; false: there is none.
 func (p place) header() (kgo.RecordHeader, bool) {
+	if p.number == 0 {
+		return kgo.RecordHeader{}, false
+	}
 	value := strconv.AppendInt(nil, p.epoch, 10)
 	value = strconv.AppendInt(append(value, '/'), p.number, 10)
-	return kgo.RecordHeader{Key: topics.HeaderLine, Value: value}, p.number > 0
+	return kgo.RecordHeader{Key: topics.HeaderLine, Value: value}, true
 }
 
 // placeOf reads the place of a tier's record. What cannot be read is no place: such a delivery waits for nobody.

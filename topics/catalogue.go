@@ -95,7 +95,9 @@ func (c Catalogue) Endpoints() string { return c.Prefix + "endpoints" }
 func (c Catalogue) Tier(i int) string { return c.tiers() + tierName(c.Tiers[i]) }
 
 // TierOf is the tier that a topic would hold, of this catalogue or not: "7m" of barnabas.retry.7m. False: it is no tier's.
-func (c Catalogue) TierOf(topic string) (tier string, ok bool) { return strings.CutPrefix(topic, c.tiers()) }
+func (c Catalogue) TierOf(topic string) (tier string, ok bool) {
+	return strings.CutPrefix(topic, c.tiers())
+}
 
 func (c Catalogue) tiers() string { return c.Prefix + "retry." }
 

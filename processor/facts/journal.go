@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"log/slog"
@@ -18,7 +19,7 @@ import (
 // again is the wait before a claim that could not be written is written again.
 const again = time.Second
 
-// warnEvery bounds how often it is said that facts are not written.
+// warnEvery bounds how often it is said that facts are not written, for each cause.
 const warnEvery = 10 * time.Second
 
 // Producer writes records, each to the partition that it names. *kgo.Client is one.
@@ -32,24 +33,15 @@ type Journal struct {
 	client    Producer
 	catalogue topics.Catalogue
 	log       *slog.Logger
+	quiet     *slog.Logger // for what each of thousands would say every second
 
 	mu sync.Mutex // guards what follows
 	// newest numbers the last transition of each endpoint that is under way: an older
 	// one that is written again must not come to lie behind it in the log.
 	newest map[string]uint64
 	number uint64
-	// first and last are the ends of the list of appends that are under way, in the order in which they began.
-	first, last *underWay
-	count       int
-
-	warned     time.Time // when it was last said that facts are not written
-	suppressed int       // times that it was not said since
-}
-
-// underWay is an append that Kafka has not acknowledged.
-type underWay struct {
-	since      time.Time
-	prev, next *underWay
+	// underWay are the times at which appends began that Kafka has not acknowledged, in their order.
+	underWay list.List
 }
 
 // Unwritten is how many facts Kafka has not acknowledged, and for how long the oldest of them has waited: zero when there is
@@ -57,46 +49,32 @@ type underWay struct {
 func (j *Journal) Unwritten(now time.Time) (count int, oldest time.Duration) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.first == nil {
+	first := j.underWay.Front()
+	if first == nil {
 		return 0, 0
 	}
-	return j.count, max(0, now.Sub(j.first.since))
+	return j.underWay.Len(), max(0, now.Sub(first.Value.(time.Time)))
 }
 
-func (j *Journal) begin() *underWay {
+func (j *Journal) begin() *list.Element {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	a := &underWay{since: time.Now(), prev: j.last}
-	if j.last == nil {
-		j.first = a
-	} else {
-		j.last.next = a
-	}
-	j.last = a
-	j.count++
-	return a
+	return j.underWay.PushBack(time.Now())
 }
 
-func (j *Journal) end(a *underWay) {
+func (j *Journal) end(a *list.Element) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if a.prev == nil {
-		j.first = a.next
-	} else {
-		a.prev.next = a.next
-	}
-	if a.next == nil {
-		j.last = a.prev
-	} else {
-		a.next.prev = a.prev
-	}
-	j.count--
+	j.underWay.Remove(a)
 }
 
 // NewJournal writes through client, whose partitioner must be manual. Appends go
 // on being tried until ctx ends.
 func NewJournal(ctx context.Context, client Producer, catalogue topics.Catalogue, log *slog.Logger) *Journal {
-	return &Journal{ctx: ctx, client: client, catalogue: catalogue, log: log, newest: map[string]uint64{}}
+	return &Journal{
+		ctx: ctx, client: client, catalogue: catalogue, newest: map[string]uint64{},
+		log: log, quiet: slog.New(obs.NewQuiet(log.Handler(), obs.QuietOptions{Burst: 1, Window: warnEvery})),
+	}
 }
 
 // AppendClaim writes a claim and calls done, once, when it is durable, with the offset at which it lies. It goes on
@@ -143,7 +121,7 @@ func (j *Journal) AppendBreaker(partition int32, t *schemas.BreakerTransition) {
 }
 
 // append writes a record and calls done; it tries again for as long as the record is worth it.
-func (j *Journal) append(r *kgo.Record, a *underWay, done func(*kgo.Record), worth func() bool) {
+func (j *Journal) append(r *kgo.Record, a *list.Element, done func(*kgo.Record), worth func() bool) {
 	try := &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value}
 	j.client.TryProduce(j.ctx, try, func(_ *kgo.Record, err error) {
 		switch {
@@ -155,7 +133,8 @@ func (j *Journal) append(r *kgo.Record, a *underWay, done func(*kgo.Record), wor
 		case !worth():
 			j.end(a)
 		default:
-			j.warn(r, err)
+			j.quiet.Warn("facts not written, will be tried again",
+				obs.KeyTopic, r.Topic, obs.KeyPartition, r.Partition, obs.KeyWait, again, obs.KeyError, err)
 			time.AfterFunc(again, func() {
 				if !worth() {
 					j.end(a)
@@ -165,22 +144,6 @@ func (j *Journal) append(r *kgo.Record, a *underWay, done func(*kgo.Record), wor
 			})
 		}
 	})
-}
-
-// warn says that facts are not written, once in a while: thousands may be under way, and each is tried again every second.
-func (j *Journal) warn(r *kgo.Record, err error) {
-	now := time.Now()
-	j.mu.Lock()
-	suppressed := j.suppressed
-	if now.Sub(j.warned) < warnEvery {
-		j.suppressed++
-		j.mu.Unlock()
-		return
-	}
-	j.warned, j.suppressed = now, 0
-	j.mu.Unlock()
-	j.log.Warn("facts not written, will be tried again", obs.KeyTopic, r.Topic, obs.KeyPartition, r.Partition, obs.KeyWait, again,
-		obs.KeySuppressed, suppressed, obs.KeyError, err)
 }
 
 // claimKey is the compaction key of a claim: endpoint, idempotency key, and when

@@ -36,7 +36,7 @@ func (p *Processor) look(ctx context.Context, found chan<- finding, u *unit.Unit
 	defer cancel()
 	f := finding{at: at, unit: u}
 	if err := p.findDamage(ctx, &f, large); err != nil && ctx.Err() == nil {
-		p.ownership.quiet.Warn("a partition that cannot be read could not be looked into", obs.KeyTopic, at.topic, obs.KeyPartition, at.partition, obs.KeyError, err)
+		p.ownership.shared.Quiet.Warn("a partition that cannot be read could not be looked into", obs.KeyTopic, at.topic, obs.KeyPartition, at.partition, obs.KeyError, err)
 	}
 	select {
 	case found <- f:

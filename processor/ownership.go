@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -50,14 +49,11 @@ type ownership struct {
 	expelled atomic.Bool // units were taken away unsaid, or dropped; the group must be joined anew
 	spoiled  atomic.Bool // the claims must be renewed before that
 	wake     func()      // ends the poll under way
-
-	quiet *slog.Logger // of what repeats a few lines per minute and cause (C-236)
 }
 
 func newOwnership(shared *unit.Shared, cfg Config, wake func()) *ownership {
 	o := &ownership{
 		shared: shared, group: cfg.Group, drain: cfg.DrainTimeout, wake: wake, units: map[int32]*unit.Unit{},
-		quiet: slog.New(obs.NewQuiet(shared.Log.Handler(), obs.QuietOptions{})),
 	}
 	o.lease = lease.New(cfg.SessionTimeout, o.confirm, shared.Log)
 	shared.Lease = o.lease
@@ -338,7 +334,7 @@ func (o *ownership) lost(_ context.Context, cl *kgo.Client, gone map[string][]in
 	o.remove(numbers)
 	o.ended(cl, gone)
 	if len(numbers) > 0 { // without the broker it is called again and again
-		o.quiet.Warn("units lost", obs.KeyUnits, numbers)
+		o.shared.Quiet.Warn("units lost", obs.KeyUnits, numbers)
 	}
 }
 

@@ -85,6 +85,7 @@ func New(o Options) (*Processor, error) {
 		Config: o.Unit, Catalogue: o.Catalogue, Policy: o.Policy, Breaker: o.Breaker,
 		Sender: o.Sender, Endpoints: o.Endpoints, Disable: o.Disable,
 		InFlight: inFlight, Rate: caps.NewRate(o.Rate), Memory: memory, Rand: rand.Float64, Log: o.Log, Metrics: m,
+		Quiet: slog.New(obs.NewQuiet(o.Log.Handler(), obs.QuietOptions{})),
 	}, o.Config, p.wake)
 	return p, nil
 }

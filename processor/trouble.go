@@ -66,7 +66,7 @@ func (p *Processor) failed(ctx context.Context, group *kgo.Client, t *trouble, a
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 		return
 	}
-	p.ownership.quiet.Warn("fetch failed, it goes on", obs.KeyTopic, at.topic, obs.KeyPartition, at.partition, obs.KeyError, err)
+	p.ownership.shared.Quiet.Warn("fetch failed, it goes on", obs.KeyTopic, at.topic, obs.KeyPartition, at.partition, obs.KeyError, err)
 	u := p.ownership.unit(at.partition)
 	var loss *kgo.ErrDataLoss
 	if u == nil || at.topic == "" || errors.As(err, &loss) { // the last says only that the client goes on elsewhere

@@ -81,5 +81,6 @@ type Shared struct {
 	Memory   *caps.Memory
 	Rand     func() float64 // uniform in [0, 1); safe for concurrent use
 	Log      *slog.Logger
+	Quiet    *slog.Logger // Log, for what repeats: a few lines per minute and cause (C-236)
 	Metrics  *metrics.Metrics
 }

@@ -34,7 +34,7 @@ func (u *Unit) finished(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket
 		u.adapt(l, ep, &res, now)
 	}
 	if res.Local && u.phase == running { // our own trouble: no POST was made, no attempt is spent
-		u.quiet.Error("attempt not made", obs.KeyDeliveryID, it.delivery.ID, obs.KeyEndpointID, it.delivery.EndpointID, obs.KeyError, res.Error)
+		u.Quiet.Error("attempt not made", obs.KeyDeliveryID, it.delivery.ID, obs.KeyEndpointID, it.delivery.EndpointID, obs.KeyError, res.Error)
 		// Spread over as much again as it has lasted: what waits goes round a few times, however long it takes.
 		u.hold(it, now, min(max(u.Breaker.OpenFor, res.LocalFor), u.Breaker.OpenMax), metrics.HoldLocal, now)
 		return

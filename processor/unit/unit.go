@@ -3,7 +3,6 @@ package unit
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -52,7 +51,6 @@ type Unit struct {
 	*Shared
 	owner settle.Owner
 	inbox *inbox
-	quiet *slog.Logger // for what every attempt of an outage would say again
 	done  chan struct{}
 	// started is closed when the unit knows where it stands and begins to work.
 	started chan struct{}
@@ -96,7 +94,6 @@ func New(ctx context.Context, owner settle.Owner, shared *Shared) *Unit {
 	u := &Unit{
 		Shared: shared, owner: owner, inbox: newInbox(), done: make(chan struct{}), started: make(chan struct{}),
 		streams: map[string]*stream{}, lanes: map[string]*endpointLane{},
-		quiet: slog.New(obs.NewQuiet(shared.Log.Handler(), obs.QuietOptions{})),
 	}
 	u.attempts, u.cutOff = context.WithCancelCause(ctx)
 	for _, s := range newStreams(shared.Catalogue, shared.Policy) {

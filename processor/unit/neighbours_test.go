@@ -1,6 +1,9 @@
 package unit_test
 
 import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,5 +39,48 @@ func TestUnit_AnUnreadRecordIsANeighbour(t *testing.T) {
 		r.unit.Drop(unit.ErrLost)
 		<-r.unit.Done()
 		time.Sleep(time.Second)
+	})
+}
+
+// After an outage every endpoint has a backlog, and all of them together are slower than each by itself. None waits for
+// the others with nothing to do, so nothing goes round through the tiers: order is kept, and the last one is done when
+// its endpoint has taken them all.
+func TestUnit_BacklogsOfAllWaitInTheLog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t).start()
+		const n, takesFor = 3000, 8 * time.Millisecond
+		require.Greater(t, time.Duration(r.LaneEntries/2)*takesFor, 2*r.LanePause, "a full lane takes its time")
+		names := []string{"a", "b", "c"}
+		left := map[string]int{}
+		each := map[string]time.Duration{}
+		for _, name := range names {
+			r.endpoint(name)
+			left[name], each[name] = n, takesFor
+		}
+		r.sender.answer(takes(each))
+		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a draw that can be repeated
+		begun := time.Now()
+		for len(names) > 0 { // in any order, each to its end
+			i := random.IntN(len(names))
+			name := names[i]
+			left[name]--
+			r.event(name, "", strconv.Itoa(n-1-left[name]))
+			if left[name] == 0 {
+				names = slices.Delete(names, i, i+1)
+			}
+		}
+		time.Sleep(n*takesFor + 2*time.Second)
+		r.idle()
+		for name := range each {
+			posts := r.sender.seen(name)
+			require.Len(t, posts, n)
+			for i, p := range posts {
+				require.Equal(t, strconv.Itoa(i), p.Payload, name)
+			}
+			require.LessOrEqual(t, posts[n-1].At.Sub(begun), n*takesFor+time.Second)
+		}
+		require.Zero(t, r.log.inTiers())
+		r.end()
 	})
 }

@@ -9,7 +9,7 @@ import (
 
 // press makes intake stand still for a lane that has become full, if that hurts
 // nobody much: its half will be gone within LanePause, or there is no neighbour
-// whose deliveries would be kept waiting in the log. Otherwise the lane spills what comes next.
+// who would be kept waiting with nothing to do. Otherwise the lane spills what comes next.
 func (u *Unit) press(s *stream, l *endpointLane, now time.Time) {
 	if l.queue.Len() < u.LaneEntries {
 		return
@@ -18,7 +18,7 @@ func (u *Unit) press(s *stream, l *endpointLane, now time.Time) {
 	if s.kind == tier || l.presses != nil {
 		return
 	}
-	if half := u.halfTime(l); half <= u.LanePause || half <= u.LaneAge && !u.neighbours(now) {
+	if half := u.halfTime(l); half <= u.LanePause || half <= u.LaneAge && !u.neighbours(s, now) {
 		s.pressed, l.presses, l.pressed = l, s, now
 		u.alarms.set(l, now.Add(u.LanePause))
 	}
@@ -27,35 +27,53 @@ func (u *Unit) press(s *stream, l *endpointLane, now time.Time) {
 const (
 	// recently is how long an endpoint counts as one that is at work.
 	recently = 10 * time.Second
-	// lookEvery bounds how often the lanes are looked through for neighbours.
+	// lookEvery bounds how old the answer to whether there are neighbours may be,
 	lookEvery = 100 * time.Millisecond
+	// looksPer how often it is given: once for so many lanes and records that were looked at for it, so that to ask
+	// with every record costs as much as to look at a few.
+	looksPer = 8
 )
 
-// neighbours says whether there are endpoints at work that are not flooded: theirs
-// are the deliveries that a standstill would keep waiting. Where all are flooded,
-// each waits for itself.
-func (u *Unit) neighbours(now time.Time) bool {
-	if now.Sub(u.lookedAt) < lookEvery {
-		return u.hasNeighbours
+// look is an answer to whether a stream has neighbours.
+type look struct {
+	at    time.Time
+	found bool
+	again int // so often it may be given still
+}
+
+// neighbours says whether somebody would be kept waiting, and not by what is before it in its own lane, if a stream stood still.
+func (u *Unit) neighbours(s *stream, now time.Time) bool {
+	if s.look.again == 0 || now.Sub(s.look.at) >= lookEvery {
+		found, looked := u.lookRound(s, now)
+		s.look = look{now, found, 1 + looked/looksPer}
 	}
-	u.lookedAt, u.hasNeighbours = now, true
+	s.look.again--
+	return s.look.found
+}
+
+// lookRound looks for a neighbour among what is fetched, and among the endpoints at work if there may be more in the log than that;
+// and counts what it looks at. A lane that has something to do is none: what comes next for it would only
+// wait there. Where every endpoint has a backlog, each waits for itself, and nothing goes round.
+func (u *Unit) lookRound(s *stream, now time.Time) (found bool, looked int) {
+	for _, r := range s.unread {
+		if r == nil || len(r.Key) == 0 {
+			continue // being read at this moment, or of nobody
+		}
+		looked++
+		if l, known := u.lanes[string(r.Key)]; !known || l.queue.Len() == 0 {
+			return true, looked
+		}
+	}
+	if s.expected >= s.end && !s.paused && !u.Memory.Full() {
+		return false, looked // what comes now is seen as soon as it is there
+	}
 	for _, l := range u.lanes {
-		if now.Sub(l.arrived) < recently && now.Sub(l.flooded) >= recently {
-			return true
+		looked++
+		if l.queue.Len() == 0 && now.Sub(l.arrived) < recently && now.Sub(l.flooded) >= recently {
+			return true, looked
 		}
 	}
-	for _, s := range u.streams { // and those that wait already
-		for _, r := range s.unread {
-			if r == nil {
-				continue // being read at this moment
-			}
-			if l, known := u.lanes[string(r.Key)]; len(r.Key) > 0 && (!known || now.Sub(l.flooded) >= recently) {
-				return true
-			}
-		}
-	}
-	u.hasNeighbours = false
-	return false
+	return false, looked
 }
 
 // relieve lets intake go on once the lane that pressed has drained to its half,
@@ -72,7 +90,7 @@ func (u *Unit) relieve(l *endpointLane, now time.Time) {
 		// The pace that it shows while it presses. It may go on if it would be done in
 		// time and keeps nobody waiting; otherwise it must not press again at that pace.
 		shown := waited / time.Duration(max(1, u.LaneEntries-l.queue.Len()))
-		if time.Duration(u.LaneEntries/2)*shown <= u.LaneAge && !u.neighbours(now) {
+		if time.Duration(u.LaneEntries/2)*shown <= u.LaneAge && !u.neighbours(l.presses, now) {
 			return
 		}
 		l.pace = max(l.pace, shown)

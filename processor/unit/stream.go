@@ -27,6 +27,7 @@ type stream struct {
 	tracker *tracker.Tracker // nil until the group's position is known
 	// expected is above every offset that was committed or handed over; -1: there was none.
 	expected  int64
+	end       int64                  // of the log, when it was last fetched from
 	committed int64                  // where the group stood when the unit began; -1: nowhere
 	anew      *kgo.Record            // the first of a log that was set back; nil: none
 	damaged   map[*kgo.Record]damage // of unread: what stands for a batch that cannot be read
@@ -45,6 +46,7 @@ type stream struct {
 
 	paused  bool
 	pressed *endpointLane // intake stands still for this lane to drain; nil: for none
+	look    look          // whether somebody else would wait for it
 	unread  []*kgo.Record // fetched while it stood still, in log order
 	keptTo  int64         // the offset below which what is unread lies by itself in memory
 }

@@ -82,9 +82,6 @@ type Unit struct {
 	sweptAt   time.Time // when the lanes were last looked through for idle ones
 	mostLanes int       // that the map of lanes has held since it was made
 
-	lookedAt      time.Time // when the lanes were last looked through for neighbours
-	hasNeighbours bool      // what was found
-
 	attempts context.Context //nolint:containedctx // the unit's own life: ends when attempts must be cut off
 	cutOff   context.CancelCauseFunc
 }

@@ -233,13 +233,20 @@ func reached(class string) bool {
 	}
 }
 
-// early: while a delivery waits in a tier, nobody posts it.
+// early: while a delivery waits in a tier, nobody posts it. One that expires there may end before its time, when the line of
+// its endpoint moves, and be replayed.
 func (j *Judge) early() {
 	for _, a := range j.m.sorted() {
 		for _, t := range a.Tiers {
+			until := t.Delivery.DueAt
+			for _, l := range a.Letters {
+				if l.Source == t.At && l.Written.Before(until) {
+					until = l.Written
+				}
+			}
 			for _, p := range j.byID[a.ID] {
 				// Signed in whole seconds: later than the record was written only if later by a whole one.
-				if p.Timestamp.After(t.Timestamp) && p.Arrived.Before(t.Delivery.DueAt) &&
+				if p.Timestamp.After(t.Timestamp) && p.Arrived.Before(until) &&
 					!j.ledger.Disturbed(p.Process, p.Arrived.Add(-j.grace()), p.Arrived.Add(time.Second)) {
 					j.bad(5, "%s: attempt %d by %s came at %s, %s before it was due by %s: %s", a.Name, p.Attempt, p.Process,
 						p.Arrived.Sub(j.w.start), t.Delivery.DueAt.Sub(p.Arrived), coordinates(t.At), j.story(a))

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/barnabas-webhooks/barnabas/processor/egress"
@@ -28,7 +27,7 @@ var errResends = errors.New("the receiver refused the request on several connect
 
 // build makes the signed POST. Its errors are *egress.BlockedError where the guard refuses the URL, else faults of
 // configuration or of the event; all are safe to show.
-func (s *Sender) build(ctx context.Context, r Request, now time.Time) (*http.Request, error) {
+func (s *Sender) build(ctx context.Context, r Request, seen *observer, now time.Time) (*http.Request, error) {
 	if r.Delivery == nil || r.Endpoint == nil {
 		return nil, errors.New("there is no configuration for the endpoint")
 	}
@@ -47,45 +46,39 @@ func (s *Sender) build(ctx context.Context, r Request, now time.Time) (*http.Req
 		Method: http.MethodPost, URL: u, Host: u.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
 	}
-	s.setBody(req, r.Delivery.Payload)
+	setBody(req, r.Delivery.Payload, seen)
 	return req.WithContext(ctx), nil
 }
 
-// setBody makes the body replayable: a request that was refused unprocessed goes out again whole, or not at all.
-func (s *Sender) setBody(req *http.Request, payload []byte) {
+// setBody makes the body replayable: a request that was refused unprocessed goes out again whole, or not at all. It is of
+// a type that net/http knows to lie in memory, so that headers and body leave in one write.
+func setBody(req *http.Request, payload []byte, seen *observer) {
 	if len(payload) == 0 {
 		req.Body = http.NoBody // Content-Length: 0
 		return
 	}
-	sends := new(atomic.Int64)
-	fresh := func() io.ReadCloser { return &body{payload: bytes.NewReader(payload), sends: sends, stats: &s.stats} }
-	req.Body = fresh()
+	req.Body = io.NopCloser(bytes.NewReader(payload))
 	req.ContentLength = int64(len(payload))
-	req.GetBody = func() (io.ReadCloser, error) { return fresh(), nil }
-}
-
-// body counts the sends that really begin: the transport asks for fresh bodies more often than it sends them.
-type body struct {
-	payload *bytes.Reader
-	sends   *atomic.Int64
-	stats   *counters
-	begun   bool // read by one goroutine at a time
-}
-
-func (b *body) Read(p []byte) (int, error) {
-	if !b.begun {
-		b.begun = true
-		switch n := b.sends.Add(1); {
-		case n > maxResends+1:
-			return 0, errResends
-		case n > 1:
-			b.stats.resends.Add(1)
+	req.GetBody = func() (io.ReadCloser, error) {
+		// The transport asks for fresh bodies more often than it sends them: what was sent is what counts.
+		if seen.sends() > maxResends {
+			return nil, errResends
 		}
+		return io.NopCloser(bytes.NewReader(payload)), nil
 	}
-	return b.payload.Read(p)
 }
 
-func (b *body) Close() error { return nil }
+// ours is how many headers are set beside an endpoint's own, at most.
+const ours = 9
+
+// Names as net/http keeps and writes them. HTTP/2 has them in lower case.
+var (
+	canonicalID        = http.CanonicalHeaderKey(sign.HeaderID)
+	canonicalTimestamp = http.CanonicalHeaderKey(sign.HeaderTimestamp)
+	canonicalSignature = http.CanonicalHeaderKey(sign.HeaderSignature)
+	canonicalAttempt   = http.CanonicalHeaderKey(HeaderAttempt)
+	canonicalEventType = http.CanonicalHeaderKey(HeaderEventType)
+)
 
 // header is the whole set, from one place for every attempt, so that a retry cannot lack what the first one had.
 func (s *Sender) header(r Request, now time.Time) (http.Header, error) {
@@ -100,9 +93,14 @@ func (s *Sender) header(r Request, now time.Time) (http.Header, error) {
 	if err := ValidateHeaders(r.Endpoint.Headers); err != nil {
 		return nil, err
 	}
-	h := http.Header{}
+	h := make(http.Header, ours+len(r.Endpoint.Headers))
 	for _, custom := range r.Endpoint.Headers {
 		h.Set(custom.Key, string(custom.Value))
+	}
+	values := make([]string, 0, ours) // one piece of memory for all of them
+	set := func(name, value string) {
+		values = append(values, value)
+		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
 	contentType := d.ContentType
 	if contentType == "" {
@@ -111,30 +109,30 @@ func (s *Sender) header(r Request, now time.Time) (http.Header, error) {
 	if len(contentType) > MaxHeaderValueBytes || !validValue(contentType) {
 		return nil, errors.New("the event's content type cannot be sent in a header")
 	}
-	h.Set("content-type", contentType)
-	h.Set("user-agent", s.userAgent)
-	h.Set(sign.HeaderID, d.ID)
-	h.Set(sign.HeaderTimestamp, sign.Timestamp(now))
-	h.Set(sign.HeaderSignature, sign.Sign(d.ID, now, d.Payload, keys))
-	h.Set(HeaderAttempt, strconv.Itoa(r.Number))
+	set("Content-Type", contentType)
+	set("User-Agent", s.userAgent)
+	set(canonicalID, d.ID)
+	set(canonicalTimestamp, sign.Timestamp(now))
+	set(canonicalSignature, sign.Sign(d.ID, now, d.Payload, keys))
+	set(canonicalAttempt, strconv.Itoa(r.Number))
 	if d.EventType != "" {
 		encoded := encodeValue(d.EventType)
 		if len(encoded) > MaxHeaderValueBytes {
 			return nil, errors.New("the event type is too long for a header")
 		}
-		h.Set(HeaderEventType, encoded)
+		set(canonicalEventType, encoded)
 	}
-	setTrace(h, d)
+	setTrace(set, d)
 	return h, nil
 }
 
 // setTrace passes a W3C trace context on as it came. A broken one is left out: it is no reason to fail a delivery.
-func setTrace(h http.Header, d *schemas.Delivery) {
+func setTrace(set func(name, value string), d *schemas.Delivery) {
 	if len(d.TraceParent) < 55 || len(d.TraceParent) > 128 || strings.Trim(d.TraceParent, "0123456789abcdef-") != "" {
 		return
 	}
-	h.Set("traceparent", d.TraceParent)
+	set("Traceparent", d.TraceParent)
 	if d.TraceState != "" && len(d.TraceState) <= 512 && validValue(d.TraceState) {
-		h.Set("tracestate", d.TraceState)
+		set("Tracestate", d.TraceState)
 	}
 }

@@ -29,7 +29,8 @@ type Config struct {
 	// MaxRetryAfter caps a receiver's Retry-After. 0 is refused.
 	MaxRetryAfter time.Duration `koanf:"max_retry_after"`
 
-	// MaxIdleConns and MaxIdleConnsPerHost bound the connections kept for reuse. 0 is refused.
+	// MaxIdleConns and MaxIdleConnsPerHost bound the connections kept for reuse. Endpoints of one provider share a host, and
+	// those that are at work at a time should find a connection each. 0 is refused.
 	MaxIdleConns        int `koanf:"max_idle_conns"`
 	MaxIdleConnsPerHost int `koanf:"max_idle_conns_per_host"`
 	// IdleConnTimeout closes a connection unused for so long. 0 is refused.
@@ -60,7 +61,7 @@ func DefaultConfig() Config {
 		MaxExcerptBytes:     excerptLimit,
 		MaxRetryAfter:       24 * time.Hour,
 		MaxIdleConns:        1024,
-		MaxIdleConnsPerHost: 64,
+		MaxIdleConnsPerHost: 256,
 		IdleConnTimeout:     30 * time.Second,
 		MaxConnAge:          5 * time.Minute,
 		PingAfter:           10 * time.Second,

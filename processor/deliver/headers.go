@@ -51,6 +51,9 @@ func IsReservedHeader(name string) bool {
 // leading or trailing white space: net/http would trim them in silence, and pass other bytes on. Errors name the
 // header and never hold its value.
 func ValidateHeaders(headers []schemas.Header) error {
+	if len(headers) == 0 {
+		return nil
+	}
 	if len(headers) > MaxHeaders {
 		return fmt.Errorf("%w: %d headers are set; at most %d are taken", ErrHeaders, len(headers), MaxHeaders)
 	}

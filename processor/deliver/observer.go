@@ -36,7 +36,7 @@ type observer struct {
 	phase   phase
 	gotConn time.Time // zero: never
 	reused  bool
-	sent    bool
+	sent    int // times that the request was written at least in part
 	tlsErr  error
 }
 
@@ -51,7 +51,14 @@ type snapshot struct {
 func (o *observer) seen() snapshot {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return snapshot{phase: o.phase, gotConn: o.gotConn, reused: o.reused, sent: o.sent, tlsErr: o.tlsErr}
+	return snapshot{phase: o.phase, gotConn: o.gotConn, reused: o.reused, sent: o.sent > 0, tlsErr: o.tlsErr}
+}
+
+// sends is how often the request went out, at least in part.
+func (o *observer) sends() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.sent
 }
 
 func (o *observer) trace(s *Sender) *httptrace.ClientTrace {
@@ -83,7 +90,9 @@ func (o *observer) trace(s *Sender) *httptrace.ClientTrace {
 		WroteHeaders: func() {
 			o.mu.Lock()
 			defer o.mu.Unlock()
-			o.sent = true
+			if o.sent++; o.sent > 1 {
+				s.stats.resends.Add(1)
+			}
 		},
 		WroteRequest: func(info httptrace.WroteRequestInfo) {
 			o.mu.Lock()

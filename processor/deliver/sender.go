@@ -92,7 +92,7 @@ func (s *Sender) Attempt(ctx context.Context, r Request) Result {
 	seen := &observer{}
 	limited, cancel := context.WithTimeoutCause(ctx, s.timeout(r), errTotal)
 	defer cancel()
-	req, err := s.build(httptrace.WithClientTrace(limited, seen.trace(s)), r, res.StartedAt)
+	req, err := s.build(httptrace.WithClientTrace(limited, seen.trace(s)), r, seen, res.StartedAt)
 	switch {
 	case errors.Is(err, egress.ErrBlocked):
 		return res.failed(fault{class: retry.Blocked, text: err.Error()})
@@ -154,8 +154,8 @@ func (s *Sender) timeout(r Request) time.Duration {
 // of no interest: the verdict is there, and the attempt's deadline ends a body that drips.
 func (s *Sender) read(resp *http.Response) []byte {
 	defer func() { _ = resp.Body.Close() }() // unread rest: HTTP/1 closes the connection, HTTP/2 the stream
-	if resp.StatusCode == http.StatusSwitchingProtocols {
-		return nil // its "body" is the connection itself
+	if resp.StatusCode == http.StatusSwitchingProtocols || resp.Body == http.NoBody {
+		return nil // the "body" of the first is the connection itself
 	}
 	excerpt, err := io.ReadAll(io.LimitReader(resp.Body, s.cfg.MaxExcerptBytes))
 	if err == nil {
@@ -170,6 +170,9 @@ func (s *Sender) read(resp *http.Response) []byte {
 // mask takes out of an excerpt what a receiver may echo of the request's secrets: custom header values and the path
 // and query of the URL. Short ones are left: they are no secrets, and would blot out half of the text.
 func mask(excerpt []byte, r Request) []byte {
+	if len(excerpt) == 0 {
+		return nil
+	}
 	const shortest = 8
 	hide := func(secret []byte) {
 		if len(secret) >= shortest {

@@ -202,19 +202,23 @@ func (u *Unit) report(it *item, res *deliver.Result, decision *retry.Decision) {
 	if decision.Kind != retry.Delivered {
 		level = slog.LevelWarn
 	}
-	line := []any{
-		obs.KeyDeliveryID, d.ID, obs.KeyEndpointID, d.EndpointID, obs.KeyTenant, d.Tenant, obs.KeyEventType, d.EventType,
-		obs.KeyAttempt, d.Attempts, obs.KeyReplay, d.Replays, obs.KeyClass, string(res.Class), obs.KeyStatus, res.Status,
-		obs.KeyDuration, res.Duration, obs.KeyDecision, string(decision.Kind),
+	if !u.Log.Enabled(u.attempts, level) {
+		return
 	}
+	line := make([]slog.Attr, 0, 16)
+	line = append(line,
+		slog.String(obs.KeyDeliveryID, d.ID), slog.String(obs.KeyEndpointID, d.EndpointID), slog.String(obs.KeyTenant, d.Tenant),
+		slog.String(obs.KeyEventType, d.EventType), slog.Int(obs.KeyAttempt, d.Attempts), slog.Int(obs.KeyReplay, d.Replays),
+		slog.String(obs.KeyClass, string(res.Class)), slog.Int(obs.KeyStatus, res.Status), slog.Duration(obs.KeyDuration, res.Duration),
+		slog.String(obs.KeyDecision, string(decision.Kind)))
 	if !decision.Due.IsZero() {
-		line = append(line, obs.KeyDueAt, decision.Due)
+		line = append(line, slog.Time(obs.KeyDueAt, decision.Due))
 	}
 	if res.RetryAfter > 0 {
-		line = append(line, obs.KeyRetryAfter, res.RetryAfter)
+		line = append(line, slog.Duration(obs.KeyRetryAfter, res.RetryAfter))
 	}
 	if res.Error != "" {
-		line = append(line, obs.KeyError, res.Error)
+		line = append(line, slog.String(obs.KeyError, res.Error))
 	}
-	u.Log.Log(u.attempts, level, "attempt", line...)
+	u.Log.LogAttrs(u.attempts, level, "attempt", line...)
 }

@@ -116,7 +116,7 @@ func (u *Unit) settled(err error) {
 		u.release(one.it.cost)
 	}
 	u.settledLines(sealed, time.Now())
-	if err := u.arbiter.Settled(u.streams[u.Catalogue.Events()].tracker.Position()); err != nil {
+	if err := u.arbiter.Settled(u.streams[0].tracker.Position()); err != nil {
 		u.fail(err)
 	}
 }

@@ -57,7 +57,17 @@ type damage struct {
 	reason error
 }
 
-// newStreams lists the topics of a unit.
+// stream finds the stream of a topic; nil: the unit has none. There are a handful, which each turn of the unit goes through.
+func (u *Unit) stream(topic string) *stream {
+	for _, s := range u.streams {
+		if s.topic == topic {
+			return s
+		}
+	}
+	return nil
+}
+
+// newStreams lists the topics of a unit, events first.
 func newStreams(c topics.Catalogue, p retry.Policy) []*stream {
 	streams := []*stream{{topic: c.Events(), kind: events}, {topic: c.Replay(), kind: replay}}
 	for i := range c.Tiers {

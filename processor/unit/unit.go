@@ -58,7 +58,7 @@ type Unit struct {
 	// What follows belongs to the goroutine in Run.
 
 	phase    phase
-	streams  map[string]*stream
+	streams  []*stream // events first
 	lanes    map[string]*endpointLane
 	ready    [caps.Paces]lane.Ring[*endpointLane] // by pace
 	alarms   alarms
@@ -90,12 +90,9 @@ type Unit struct {
 func New(ctx context.Context, owner settle.Owner, shared *Shared) *Unit {
 	u := &Unit{
 		Shared: shared, owner: owner, inbox: newInbox(), done: make(chan struct{}), started: make(chan struct{}),
-		streams: map[string]*stream{}, lanes: map[string]*endpointLane{},
+		streams: newStreams(shared.Catalogue, shared.Policy), lanes: map[string]*endpointLane{},
 	}
 	u.attempts, u.cutOff = context.WithCancelCause(ctx)
-	for _, s := range newStreams(shared.Catalogue, shared.Policy) {
-		u.streams[s.topic] = s
-	}
 	return u
 }
 
@@ -112,7 +109,7 @@ func (u *Unit) Done() <-chan struct{} { return u.done }
 // is restored the unit starts. A second position of a topic is ignored.
 func (u *Unit) Begin(topic string, at Position) {
 	u.inbox.put(func() {
-		if s := u.streams[topic]; s != nil && s.begin(at) {
+		if s := u.stream(topic); s != nil && s.begin(at) {
 			u.begun++
 			u.start()
 		}
@@ -133,7 +130,7 @@ func (u *Unit) Restore(r Restored) {
 // Take hands over records that were fetched, in log order, and charged to the memory budget with Cost.
 // log is what there was of it when they were fetched.
 func (u *Unit) Take(topic string, log Log, records []*kgo.Record) {
-	taken := u.inbox.put(func() { u.take(u.streams[topic], log, records) })
+	taken := u.inbox.put(func() { u.take(u.stream(topic), log, records) })
 	if !taken {
 		for _, r := range records {
 			u.Memory.Release(Cost(r))
@@ -145,7 +142,7 @@ func (u *Unit) Take(topic string, log Log, records []*kgo.Record) {
 // its offsets that was not handed over and is charged like any other. last is the last of them.
 func (u *Unit) TakeDamaged(topic string, batch *kgo.Record, last int64, reason error) {
 	taken := u.inbox.put(func() {
-		s := u.streams[topic]
+		s := u.stream(topic)
 		if s.damaged == nil {
 			s.damaged = map[*kgo.Record]damage{}
 		}
@@ -162,7 +159,7 @@ func (u *Unit) TakeDamaged(topic string, batch *kgo.Record, last int64, reason e
 // the unit has ended.
 func (u *Unit) Expected(topic string) (offset int64, ok bool) {
 	reply := make(chan int64, 1)
-	if !u.inbox.put(func() { reply <- u.streams[topic].expected }) {
+	if !u.inbox.put(func() { reply <- u.stream(topic).expected }) {
 		return 0, false
 	}
 	return <-reply, true
@@ -253,7 +250,7 @@ func (u *Unit) start() {
 	u.restoreLines(u.restored.Lines)
 	now := time.Now()
 	for topic, log := range u.restored.Logs {
-		u.compare(u.streams[topic], log, now)
+		u.compare(u.stream(topic), log, now)
 	}
 	u.restored = nil
 	u.phase, u.begunAt = running, now

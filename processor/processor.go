@@ -53,6 +53,7 @@ type Options struct {
 type Processor struct {
 	opts      Options
 	memory    *caps.Memory
+	workers   *caps.Workers
 	metrics   *metrics.Metrics
 	ownership *ownership
 	interrupt atomic.Pointer[context.CancelFunc] // of the poll under way
@@ -68,7 +69,7 @@ func New(o Options) (*Processor, error) {
 		o.Claims = new(claim.Memory)
 	}
 	memory, inFlight := caps.NewMemory(o.MaxMemory), caps.NewInFlight(o.MaxInFlight)
-	p := &Processor{opts: o, memory: memory}
+	p := &Processor{opts: o, memory: memory, workers: caps.NewWorkers()}
 	m := metrics.New(o.Registry, metrics.Gauges{
 		InFlight:    func() float64 { return float64(inFlight.Used()) },
 		MemoryBytes: func() float64 { return float64(memory.Used()) },
@@ -84,7 +85,7 @@ func New(o Options) (*Processor, error) {
 	p.ownership = newOwnership(&unit.Shared{
 		Config: o.Unit, Catalogue: o.Catalogue, Policy: o.Policy, Breaker: o.Breaker,
 		Sender: o.Sender, Endpoints: o.Endpoints, Disable: o.Disable,
-		InFlight: inFlight, Rate: caps.NewRate(o.Rate), Memory: memory, Rand: rand.Float64, Log: o.Log, Metrics: m,
+		InFlight: inFlight, Workers: p.workers, Rate: caps.NewRate(o.Rate), Memory: memory, Rand: rand.Float64, Log: o.Log, Metrics: m,
 		Quiet: slog.New(obs.NewQuiet(o.Log.Handler(), obs.QuietOptions{})),
 	}, o.Config, p.wake)
 	return p, nil
@@ -96,6 +97,7 @@ func (p *Processor) Ready() error { return p.ownership.ready() }
 // Run works until ctx ends, then stops in order: it fetches no more, lets its
 // units drain, settles, leaves the group.
 func (p *Processor) Run(ctx context.Context) error {
+	defer p.workers.Close()
 	var leasing sync.WaitGroup
 	defer leasing.Wait()
 	// What settles and writes outlives ctx until the drain is over.

@@ -130,17 +130,17 @@ func (u *Unit) releaseGranted() {
 	}
 }
 
-// attempt makes one POST, in a goroutine of its own.
+// attempt makes one POST, on a goroutine that it has for itself.
 func (u *Unit) attempt(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket breaker.Ticket) {
 	l.inFlight++
 	u.inFlight++
 	u.flight.Add(1)
 	slot := l.slots
 	request := deliver.Request{Delivery: it.delivery, Endpoint: ep, Number: it.delivery.Attempts + 1}
-	go func() {
+	u.Workers.Go(func() {
 		defer u.flight.Done()
 		result := u.Sender.Attempt(u.attempts, request)
 		u.InFlight.Release(slot)
 		u.inbox.put(func() { u.finished(l, it, ep, ticket, result) })
-	}()
+	})
 }

@@ -77,7 +77,8 @@ type Shared struct {
 	Intake   Intake
 	Lease    Lease
 	InFlight *caps.InFlight
-	Rate     *caps.Rate // nil: no bound
+	Workers  *caps.Workers // on which requests are made
+	Rate     *caps.Rate    // nil: no bound
 	Memory   *caps.Memory
 	Rand     func() float64 // uniform in [0, 1); safe for concurrent use
 	Log      *slog.Logger

@@ -31,7 +31,7 @@ const (
 	lookEvery = 100 * time.Millisecond
 	// looksPer how often it is given: once for so many lanes and records that were looked at for it, so that to ask
 	// with every record costs as much as to look at a few.
-	looksPer = 8
+	looksPer = 32
 )
 
 // look is an answer to whether a stream has neighbours.

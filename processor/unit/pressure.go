@@ -18,7 +18,7 @@ func (u *Unit) press(s *stream, l *endpointLane, now time.Time) {
 	if s.kind == tier || l.presses != nil {
 		return
 	}
-	if half := u.halfTime(l); half <= u.LanePause || half <= u.LaneAge && !u.neighbours(s, now) {
+	if half := u.halfTime(l); half <= u.LanePause || half <= u.LaneAge && !u.neighboursNow(s, now) {
 		s.pressed, l.presses, l.pressed = l, s, now
 		u.alarms.set(l, now.Add(u.LanePause))
 	}
@@ -27,27 +27,36 @@ func (u *Unit) press(s *stream, l *endpointLane, now time.Time) {
 const (
 	// recently is how long an endpoint counts as one that is at work.
 	recently = 10 * time.Second
-	// lookEvery bounds how old the answer to whether there are neighbours may be,
+	// lookEvery bounds how old the answer to whether there are neighbours may be.
 	lookEvery = 100 * time.Millisecond
-	// looksPer how often it is given: once for so many lanes and records that were looked at for it, so that to ask
-	// with every record costs as much as to look at a few.
-	looksPer = 32
+	// looksPer bounds for how many deliveries that find their lane full it is the same: one for so many lanes and records
+	// that were looked at for it, so that to ask for each of them costs as much as to look at a few.
+	looksPer = 8
 )
 
 // look is an answer to whether a stream has neighbours.
 type look struct {
 	at    time.Time
 	found bool
-	again int // so often it may be given still
+	good  int // for so many deliveries that find their lane full
+}
+
+// neighboursNow is for a delivery that finds its lane full: the answer decides whether it is spilled.
+func (u *Unit) neighboursNow(s *stream, now time.Time) bool {
+	if s.look.good == 0 {
+		s.look.at = time.Time{}
+	}
+	found := u.neighbours(s, now)
+	s.look.good--
+	return found
 }
 
 // neighbours says whether somebody would be kept waiting, and not by what is before it in its own lane, if a stream stood still.
 func (u *Unit) neighbours(s *stream, now time.Time) bool {
-	if s.look.again == 0 || now.Sub(s.look.at) >= lookEvery {
+	if now.Sub(s.look.at) >= lookEvery {
 		found, looked := u.lookRound(s, now)
 		s.look = look{now, found, 1 + looked/looksPer}
 	}
-	s.look.again--
 	return s.look.found
 }
 

@@ -84,7 +84,7 @@ func New(o Options) (*Processor, error) {
 	p.metrics = m
 	p.ownership = newOwnership(&unit.Shared{
 		Config: o.Unit, Catalogue: o.Catalogue, Policy: o.Policy, Breaker: o.Breaker,
-		Sender: o.Sender, Endpoints: o.Endpoints, Disable: o.Disable,
+		Sender: o.Sender, Endpoints: o.Endpoints, Disable: o.Disable, FetchWait: o.FetchWait,
 		InFlight: inFlight, Workers: p.workers, Rate: caps.NewRate(o.Rate), Memory: memory, Rand: rand.Float64, Log: o.Log, Metrics: m,
 		Quiet: slog.New(obs.NewQuiet(o.Log.Handler(), obs.QuietOptions{})),
 	}, o.Config, p.wake)
@@ -189,9 +189,11 @@ func (p *Processor) leave(life context.Context, group *kgo.Client) {
 	group.AllowRebalance()
 }
 
-// client makes a client with the processor's connection settings and more.
+// client makes a client with the processor's connection settings and more. A broker, or what stands before it, that takes
+// connections and closes them is tried again after a wait: without the option it is taken for a sign of wrong settings for TLS, which
+// were right when the process started, and a producer that has written before asks again at once and for ever (franz-go 1.22.3).
 func (p *Processor) client(more ...kgo.Opt) (*kgo.Client, error) {
-	return kgo.NewClient(append(append([]kgo.Opt{}, p.opts.Kafka...), more...)...)
+	return kgo.NewClient(append(append([]kgo.Opt{kgo.AlwaysRetryEOF()}, p.opts.Kafka...), more...)...)
 }
 
 // group makes the group's client.

@@ -101,6 +101,7 @@ func New(cfg *config.Config, o Options) (_ *App, err error) {
 			kgo.RecordDeliveryTimeout(produceTimeout), kgo.ProducerLinger(0), kgo.RecordPartitioner(topics.Partitioner(Catalogue(cfg))),
 			// Requests give up before their records do: without a bound, what is under way to a Kafka that is away would grow.
 			kgo.MaxBufferedBytes(produceBuffer),
+			kgo.AlwaysRetryEOF(), // see processor.Processor.client
 		)
 	}, o.Log)
 	if err != nil {

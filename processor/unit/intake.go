@@ -56,6 +56,7 @@ func (u *Unit) take(s *stream, log Log, records []*kgo.Record) {
 	}
 	u.follow(s, log, records)
 	s.unread = append(s.unread, records...)
+	s.stir(time.Now())
 	if u.phase == running {
 		u.read(s, time.Now())
 	}

@@ -3,6 +3,7 @@ package unit
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
 	"github.com/barnabas-webhooks/barnabas/processor/caps"
@@ -70,18 +71,20 @@ type Shared struct {
 	Endpoints Endpoints
 	// Disable switches an endpoint off that answered 410, unless it has been changed
 	// since it was seen. It must not block.
-	Disable  func(seen *endpoint.Endpoint, reason string)
-	Journal  Journal
-	Claims   Claims
-	Settler  Settler
-	Intake   Intake
-	Lease    Lease
-	InFlight *caps.InFlight
-	Workers  *caps.Workers // on which requests are made
-	Rate     *caps.Rate    // nil: no bound
-	Memory   *caps.Memory
-	Rand     func() float64 // uniform in [0, 1); safe for concurrent use
-	Log      *slog.Logger
-	Quiet    *slog.Logger // Log, for what repeats: a few lines per minute and cause (C-236)
-	Metrics  *metrics.Metrics
+	Disable func(seen *endpoint.Endpoint, reason string)
+	Journal Journal
+	Claims  Claims
+	Settler Settler
+	Intake  Intake
+	// FetchWait is how long a fetch that finds nothing waits at the broker.
+	FetchWait time.Duration
+	Lease     Lease
+	InFlight  *caps.InFlight
+	Workers   *caps.Workers // on which requests are made
+	Rate      *caps.Rate    // nil: no bound
+	Memory    *caps.Memory
+	Rand      func() float64 // uniform in [0, 1); safe for concurrent use
+	Log       *slog.Logger
+	Quiet     *slog.Logger // Log, for what repeats: a few lines per minute and cause (C-236)
+	Metrics   *metrics.Metrics
 }

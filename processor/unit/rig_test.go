@@ -62,7 +62,7 @@ func newRig(t *testing.T, options ...func(*rig)) *rig {
 		Config: unit.DefaultConfig(), Catalogue: catalogue, Policy: retry.DefaultPolicy(), Breaker: breaker.DefaultConfig(),
 		Sender: r.sender, Endpoints: r.endpoints, Disable: func(seen *endpoint.Endpoint, _ string) { r.disabled <- seen },
 		Journal: r.journal, Claims: r.claims, Settler: r.settler, Intake: r.log, Lease: &r.lease,
-		InFlight: caps.NewInFlight(64), Workers: caps.NewWorkers(), Memory: caps.NewMemory(64 << 20), Rand: func() float64 { return 0.5 },
+		FetchWait: time.Minute, InFlight: caps.NewInFlight(64), Workers: caps.NewWorkers(), Memory: caps.NewMemory(64 << 20), Rand: func() float64 { return 0.5 },
 		Log: slog.New(slog.DiscardHandler), Quiet: slog.New(slog.DiscardHandler),
 	}
 	t.Cleanup(r.Workers.Close)

@@ -111,11 +111,17 @@ func (u *Unit) settled(err error) {
 		u.phase = ended
 		return
 	}
+	now := time.Now()
 	for _, one := range sealed {
 		one.it.stream.tracker.Done(one.it.offset)
 		u.release(one.it.cost)
+		for _, r := range one.out.Records {
+			if s := u.stream(r.Topic); s != nil && r.Partition == u.owner.Unit {
+				s.written(now)
+			}
+		}
 	}
-	u.settledLines(sealed, time.Now())
+	u.settledLines(sealed, now)
 	if err := u.arbiter.Settled(u.streams[0].tracker.Position()); err != nil {
 		u.fail(err)
 	}

@@ -44,7 +44,9 @@ type stream struct {
 	overflowed   bool
 	overflowedAt time.Time
 
-	paused  bool
+	paused  bool // it is full
+	stands  bool // it is not fetched from: it is full, or rests
+	rest    rest
 	pressed *endpointLane // intake stands still for this lane to drain; nil: for none
 	look    look          // whether somebody else would wait for it
 	unread  []*kgo.Record // fetched while it stood still, in log order
@@ -128,13 +130,21 @@ func (s *stream) keepUnread() {
 	}
 }
 
-// next is when the stream wants to be looked at again; zero: never by itself.
-func (s *stream) next(now time.Time) time.Time {
-	at, ok := s.waiting.next()
-	if s.paused && s.quiet.After(now) && (!ok || s.quiet.Before(at)) {
-		return s.quiet
+// next is when a stream wants to be looked at again; zero: never by itself.
+func (u *Unit) next(s *stream, now time.Time) time.Time {
+	at, _ := s.waiting.next()
+	if s.paused && s.quiet.After(now) {
+		at = earlier(at, s.quiet)
 	}
-	return at
+	return earlier(at, u.turn(s))
+}
+
+// earlier is the earlier of two times of which each may be zero, for never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // full says that intake of this stream must stand still.
@@ -218,16 +228,21 @@ func (u *Unit) moveOn(now time.Time) {
 	}
 }
 
-// regulate pauses what is full and resumes what is not.
+// regulate stops what is full or rests from being fetched from, and has it go on.
 func (u *Unit) regulate(now time.Time) {
 	for _, s := range u.streams {
 		full := u.full(s, now)
-		switch {
-		case full && !s.paused:
-			u.Intake.Pause(s.topic, u.owner.Unit)
-		case !full && s.paused:
-			u.Intake.Resume(s.topic, u.owner.Unit)
+		if s.paused && !full {
+			s.stir(now) // something may have come in the meantime
 		}
 		s.paused = full
+		stands := u.rests(s, now) || s.paused
+		switch {
+		case stands && !s.stands:
+			u.Intake.Pause(s.topic, u.owner.Unit)
+		case !stands && s.stands:
+			u.Intake.Resume(s.topic, u.owner.Unit)
+		}
+		s.stands = stands
 	}
 }

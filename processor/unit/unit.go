@@ -250,13 +250,16 @@ func (u *Unit) start() {
 	u.restoreLines(u.restored.Lines)
 	now := time.Now()
 	for topic, log := range u.restored.Logs {
-		u.compare(u.stream(topic), log, now)
+		s := u.stream(topic)
+		s.end = max(s.end, log.End)
+		u.compare(s, log, now)
 	}
 	u.restored = nil
 	u.phase, u.begunAt = running, now
 	close(u.started)
 	u.Log.Info("unit started", obs.KeyUnit, u.owner.Unit, obs.KeyClaims, u.arbiter.Len(), obs.KeyBreakers, len(u.facts))
 	for _, s := range u.streams {
+		s.stir(now)
 		u.Intake.Resume(s.topic, u.owner.Unit)
 	}
 }
@@ -289,21 +292,17 @@ func (u *Unit) end() {
 func (u *Unit) untilNext(now time.Time) time.Duration {
 	const idle = time.Hour
 	next := now.Add(idle)
-	earlier := func(t time.Time) {
-		if !t.IsZero() && t.Before(next) {
-			next = t
-		}
-	}
+	by := func(t time.Time) { next = earlier(next, t) }
 	switch u.phase {
 	case draining:
-		earlier(u.deadline)
+		by(u.deadline)
 	case running:
 		for _, s := range u.streams {
-			earlier(s.next(now))
+			by(u.next(s, now))
 		}
-		earlier(u.alarms.next())
+		by(u.alarms.next())
 		if len(u.lanes) > 0 {
-			earlier(u.sweptAt.Add(sweepEvery))
+			by(u.sweptAt.Add(sweepEvery))
 		}
 	case restoring, ended:
 	}

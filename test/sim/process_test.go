@@ -46,7 +46,7 @@ func (w *World) Start(roles ...string) *Process {
 		cfg.Roles = roles
 	}
 	a, err := app.New(&cfg, app.Options{
-		Log: w.log(p.Name), Version: p.Name, Listen: p.host.Listen, FetchWait: w.fetchWait, Kafka: w.quiet(), Registry: p.metrics,
+		Log: w.processLog(p.Name), Version: p.Name, Listen: p.host.Listen, FetchWait: w.fetchWait, Kafka: w.quiet(), Registry: p.metrics,
 		Network: w.egress.of(p.host),
 	})
 	require.NoError(w.t, err)

@@ -52,6 +52,7 @@ func NewRun(t *testing.T, p Profile, rnd *rand.Rand) *Run {
 	}
 	r.modes = modes(r.cfg.Timeouts.Total)
 	r.manual = r.newClient(kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	r.silent = func(who string) { r.ledger.Over(r.ledger.Disturb(who, "not heard of by its group")) }
 	for i := range p.Processes {
 		r.startAt(i)
 	}

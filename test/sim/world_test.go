@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -38,7 +39,8 @@ type World struct {
 	cluster   *kfake.Cluster
 	cfg       config.Config
 	fetchWait time.Duration
-	client    *kgo.Client // produces as a service would
+	silent    func(who string) // called when a process has not heard of its group for a session; nil: nobody wants to know
+	client    *kgo.Client      // produces as a service would
 	admin     *kadm.Client
 	ports     int           // of receivers, the last one taken
 	asked     atomic.Uint64 // API calls, to go round the processes
@@ -154,6 +156,41 @@ func (w *World) kafka(h *Host, log *slog.Logger) []kgo.Opt {
 // quiet are options that spare an idle client requests: days cost what is sent in them.
 func (w *World) quiet() []kgo.Opt {
 	return []kgo.Opt{kgo.DisableClientMetrics(), kgo.FetchMaxWait(w.fetchWait), kgo.MetadataMaxAge(max(time.Minute, 30*w.fetchWait))}
+}
+
+// heard passes a process's log on, and tells of its silence in the group.
+type heard struct {
+	slog.Handler
+	silent func()
+}
+
+func (h heard) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn || h.Handler.Enabled(ctx, level)
+}
+
+func (h heard) Handle(ctx context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "nothing was heard of the group") {
+		h.silent()
+	}
+	if !h.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h heard) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return heard{h.Handler.WithAttrs(attrs), h.silent}
+}
+func (h heard) WithGroup(name string) slog.Handler { return heard{h.Handler.WithGroup(name), h.silent} }
+
+// processLog is the log of a process. One that the group has given up while it waited to be let in again may have lost its units:
+// kfake ends the session of a member that waits for the answer to its JoinGroup, which Apache Kafka keeps alive.
+func (w *World) processLog(who string) *slog.Logger {
+	return slog.New(heard{w.log(who).Handler(), func() {
+		if w.silent != nil {
+			w.silent(who)
+		}
+	}})
 }
 
 // log is silent unless BARNABAS_SIM_LOG is set: to a level, or to anything for all.

@@ -1,0 +1,62 @@
+package unit
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// restAfter is how long nothing has come before a stream rests, at least. It is twice what a fetch may wait at the broker, if that is
+	// longer: who is woken is in the next fetch, and that one's answer has come by then.
+	restAfter = time.Second
+	// tierRests is for how long a tier rests. Nobody but the unit itself writes there; that it looks by itself is for who does so
+	// all the same.
+	tierRests = time.Minute
+	// replayRests is the same for replays, which come from outside.
+	replayRests = 5 * time.Second
+)
+
+// rest is when a stream is fetched from of which all that is there has been read. A broker looks at each partition that is asked for
+// with every fetch, and of a unit's handful all but one are empty most of the time: with all of them in it, each fetch took the broker
+// three times as long. So they are left out, and looked at now and then, or when the unit has written there.
+type rest struct {
+	resting bool
+	since   time.Time // the rest, or the waking
+}
+
+// someEnd is the end of a log that is known to hold something, but not how much.
+const someEnd = math.MaxInt64
+
+// stir has a stream fetched from, until all that is there is read.
+func (s *stream) stir(now time.Time) { s.rest = rest{since: now} }
+
+// written tells a stream that the unit has written there.
+func (s *stream) written(now time.Time) {
+	s.end = someEnd
+	s.stir(now)
+}
+
+// rests says whether a stream rests now.
+func (u *Unit) rests(s *stream, now time.Time) bool {
+	if turn := u.turn(s); !turn.IsZero() && !now.Before(turn) {
+		s.rest = rest{resting: !s.rest.resting, since: now}
+	}
+	return s.rest.resting
+}
+
+// turn is when a stream next begins or ends its rest; zero: not before something comes.
+func (u *Unit) turn(s *stream) time.Time {
+	switch {
+	case s.kind == events, !s.rest.resting && !s.readOut():
+		return time.Time{}
+	case !s.rest.resting:
+		return s.rest.since.Add(max(restAfter, 2*u.FetchWait))
+	case s.kind == replay:
+		return s.rest.since.Add(replayRests)
+	}
+	return s.rest.since.Add(tierRests)
+}
+
+// readOut says that all has been read that was there when the stream was last fetched from. What ends a transaction is in the log too,
+// and is not handed over: one of them may stand behind the last record.
+func (s *stream) readOut() bool { return max(s.expected, 0) >= s.end-1 }

@@ -117,7 +117,7 @@ func (p *Processor) Run(ctx context.Context) error {
 		return err
 	}
 	writer, err := kafka.NewProducer(func() (*kgo.Client, error) {
-		return p.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0))
+		return p.client(append(kafka.Gathering(), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	}, p.opts.Log)
 	if err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 
 const (
 	sendingEndpoints = 100
-	sendingWarming   = 2 * time.Second
+	sendingWarming   = 15 * time.Second // until the broker's compiler has nothing left to do for requests of this kind
 	sendingLasting   = 10 * time.Second
 	// sameKeys is how many keys are sent, each so many times at once.
 	sameKeys = 200

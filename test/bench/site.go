@@ -62,9 +62,10 @@ endpoints: {secret_key: %q}
 	if err := os.WriteFile(s.config, []byte(config), 0o600); err != nil {
 		return nil, fmt.Errorf("write configuration: %w", err)
 	}
+	begun := s // an error's return has none
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.close(context.WithoutCancel(ctx)))
+			err = errors.Join(err, begun.close(context.WithoutCancel(ctx)))
 		}
 	}()
 	setting, err := s.start("api", "setting-up")

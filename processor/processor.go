@@ -15,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/barnabas-webhooks/barnabas/internal/kafka"
 	"github.com/barnabas-webhooks/barnabas/internal/obs"
 	"github.com/barnabas-webhooks/barnabas/processor/balance"
 	"github.com/barnabas-webhooks/barnabas/processor/breaker"
@@ -116,11 +115,12 @@ func (p *Processor) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	writer, err := kafka.NewProducer(func() (*kgo.Client, error) {
-		return p.client(append(kafka.Gathering(), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
-	}, p.opts.Log)
+	// Facts, whose repetition changes nothing: they need no producer id, so that none can be refused. While one request is
+	// under way what comes gathers for the next; an idempotent producer has five under way, each with a record or two.
+	writer, err := p.client(kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerLinger(0),
+		kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1))
 	if err != nil {
-		return err
+		return fmt.Errorf("processor: %w", err)
 	}
 	defer writer.Close()
 

@@ -93,9 +93,6 @@ func (a *API) accept(w http.ResponseWriter, r *http.Request, event *schemas.Even
 		return a.pending(w, answer)
 	}
 	a.metrics.verdictWait.Observe(time.Since(durable).Seconds())
-	if verdict.OwnerID == event.DeliveryID {
-		verdict.Verdict = schemas.VerdictFirst // also of the second time that it was written: the answer to the first was lost
-	}
 	a.recent.answered(event.DeliveryID, verdict)
 	switch verdict.Verdict {
 	case schemas.VerdictConflict:

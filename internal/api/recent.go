@@ -129,11 +129,8 @@ func (d *recentDeliveries) searched(found *DeliveryStatus) {
 	}
 }
 
-// answered takes the verdict on the delivery's event. Who is told to be a repeat of himself was written twice, and is the first.
+// answered takes the verdict on the delivery's event.
 func (s *DeliveryStatus) answered(a Answer) {
-	if a.OwnerID == s.DeliveryID {
-		a.Verdict = schemas.VerdictFirst
-	}
 	switch a.Verdict {
 	case schemas.VerdictDuplicate:
 		s.Status, s.OwnerDeliveryID = StatusDuplicate, a.OwnerID
@@ -149,9 +146,6 @@ func (s *DeliveryStatus) answered(a Answer) {
 // attempted takes a record of the attempts topic.
 func (s *DeliveryStatus) attempted(a *schemas.Attempt) {
 	s.EndpointID, s.tenant = a.EndpointID, a.Tenant
-	if a.OwnerDeliveryID == s.DeliveryID {
-		return // its event was written twice
-	}
 	switch a.Kind {
 	case schemas.AttemptDuplicate:
 		s.Status, s.OwnerDeliveryID = StatusDuplicate, a.OwnerDeliveryID

@@ -1,7 +1,6 @@
 package api_test
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -312,8 +311,7 @@ func TestDelivery_IsSeenOnAnyNode(t *testing.T) {
 
 	tell(schemas.Attempt{Kind: schemas.AttemptPost, DeliveryID: "dlv_x", Number: 2, At: at, Class: "ok", Status: 200, Decision: "delivered"})
 	tell(schemas.Attempt{Kind: schemas.AttemptDuplicate, DeliveryID: "dlv_y", OwnerDeliveryID: "dlv_x", At: at})
-	tell(schemas.Attempt{Kind: schemas.AttemptDuplicate, DeliveryID: "dlv_x", OwnerDeliveryID: "dlv_x", At: at}) // written twice
-	r.produce(r.topics.Attempts(), "e1", []byte("garbage"))                                                      // is passed over
+	r.produce(r.topics.Attempts(), "e1", []byte("garbage")) // is passed over
 	tell(schemas.Attempt{Kind: schemas.AttemptPost, DeliveryID: "dlv_z", Number: 9, At: at, Class: "timeout", Decision: "dead"})
 	require.Eventually(t, func() bool { return status("dlv_z").status == http.StatusOK }, 30*time.Second, 10*time.Millisecond)
 	got = status("dlv_x")
@@ -324,33 +322,4 @@ func TestDelivery_IsSeenOnAnyNode(t *testing.T) {
 	require.Equal(t, "dlv_x", status("dlv_y").body["owner_delivery_id"])
 	require.Equal(t, "dead", status("dlv_z").body["status"])
 	require.Equal(t, http.StatusNotFound, n.call(http.MethodGet, "/v1/deliveries/dlv_z", globexOperator, "").status)
-}
-
-// twice writes every event twice, as a producer does that got no answer the first time.
-type twice struct{ api.Log }
-
-func (l twice) Append(ctx context.Context, e *schemas.Event) (partition int32, offset int64, err error) {
-	if _, _, err := l.Log.Append(ctx, e); err != nil {
-		return 0, 0, err
-	}
-	return l.Log.Append(ctx, e)
-}
-
-// An event of ours that is in the log twice is one delivery, and its caller, who sent it once, is told of no repeat.
-func TestSend_WrittenTwiceIsAccepted(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	r.put("acme", "e1")
-	r.arbiter(nil)
-	n := r.serve(func(o *api.Options) { o.Log = twice{o.Log} })
-	got := n.post(acmeProducer, "K", event("e1", `1`))
-	require.Equal(t, http.StatusAccepted, got.status, got.text)
-	require.Equal(t, "accepted", got.body["status"])
-	require.Empty(t, got.header.Get("Idempotent-Replayed"))
-	events := r.events()
-	require.Len(t, events, 2)
-	require.Equal(t, events[0].DeliveryID, got.body["delivery_id"])
-	status := n.call(http.MethodGet, "/v1/deliveries/"+events[0].DeliveryID, acmeProducer, "")
-	require.Equal(t, "accepted", status.body["status"])
-	require.Equal(t, http.StatusOK, n.post(acmeProducer, "K", event("e1", `1`)).status, "a repeat is one")
 }

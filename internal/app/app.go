@@ -97,12 +97,12 @@ func New(cfg *config.Config, o Options) (_ *App, err error) {
 	}
 	a.closers = append(a.closers, a.client.Close)
 	a.producer, err = kafka.NewProducer(func() (*kgo.Client, error) {
-		return a.newClient(append(kafka.Gathering(),
-			kgo.RecordDeliveryTimeout(produceTimeout), kgo.RecordPartitioner(topics.Partitioner(Catalogue(cfg))),
+		return a.newClient(
+			kgo.RecordDeliveryTimeout(produceTimeout), kgo.ProducerLinger(0), kgo.RecordPartitioner(topics.Partitioner(Catalogue(cfg))),
 			// Requests give up before their records do: without a bound, what is under way to a Kafka that is away would grow.
 			kgo.MaxBufferedBytes(produceBuffer),
 			kgo.AlwaysRetryEOF(), // see processor.Processor.client
-		)...)
+		)
 	}, o.Log)
 	if err != nil {
 		return nil, err

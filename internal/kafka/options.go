@@ -202,10 +202,3 @@ func demoted(l slog.Level) slog.Level {
 	}
 	return l
 }
-
-// Gathering is how facts are produced, whose repetition changes nothing: at once, and while one request is under way what comes
-// gathers for the next. An idempotent producer, which these are not, has five under way, each with a record or two: under load
-// that is five times the work for the broker.
-func Gathering() []kgo.Opt {
-	return []kgo.Opt{kgo.ProducerLinger(0), kgo.DisableIdempotentWrite(), kgo.MaxProduceRequestsInflightPerBroker(1)}
-}

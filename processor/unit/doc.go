@@ -19,8 +19,8 @@
 //	outcome.go        the record that follows: a wait, a dead letter, a refusal
 //	settling.go       outcomes gather, are sealed into a batch, are settled
 //
-// Beside this way: stream.go and pressure.go say when intake stands still, gap.go
-// what was removed unread, idle.go which lanes are forgotten, needs.go what a
+// Beside this way: stream.go, rest.go and pressure.go say when intake stands still,
+// gap.go what was removed unread, idle.go which lanes are forgotten, needs.go what a
 // unit asks of others.
 //
 // States, each entered once:

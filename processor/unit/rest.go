@@ -3,6 +3,8 @@ package unit
 import (
 	"math"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
 const (
@@ -30,10 +32,15 @@ const someEnd = math.MaxInt64
 // stir has a stream fetched from, until all that is there is read.
 func (s *stream) stir(now time.Time) { s.rest = rest{since: now} }
 
-// written tells a stream that the unit has written there.
-func (s *stream) written(now time.Time) {
-	s.end = someEnd
-	s.stir(now)
+// stirWhere has the streams fetched from to which the unit writes: as soon as there is something to write, since a stream that is
+// woken has to wait for the fetch under way, and once more when it is written, which may have taken its time.
+func (u *Unit) stirWhere(records []*kgo.Record, now time.Time) {
+	for _, r := range records {
+		if s := u.stream(r.Topic); s != nil && r.Partition == u.owner.Unit {
+			s.end = someEnd
+			s.stir(now)
+		}
+	}
 }
 
 // rests says whether a stream rests now.

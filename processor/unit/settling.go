@@ -32,7 +32,9 @@ func (u *Unit) outcome(it *item, records ...*kgo.Record) {
 		Records: records,
 		Trim:    func() []*kgo.Record { return u.trimmed(it) },
 	}})
-	u.step(it, time.Now())
+	now := time.Now()
+	u.stirWhere(records, now)
+	u.step(it, now)
 }
 
 // want tells the settler that there is something, once until it asks.
@@ -115,11 +117,7 @@ func (u *Unit) settled(err error) {
 	for _, one := range sealed {
 		one.it.stream.tracker.Done(one.it.offset)
 		u.release(one.it.cost)
-		for _, r := range one.out.Records {
-			if s := u.stream(r.Topic); s != nil && r.Partition == u.owner.Unit {
-				s.written(now)
-			}
-		}
+		u.stirWhere(one.out.Records, now)
 	}
 	u.settledLines(sealed, now)
 	if err := u.arbiter.Settled(u.streams[0].tracker.Position()); err != nil {

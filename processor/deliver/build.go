@@ -71,13 +71,13 @@ func setBody(req *http.Request, payload []byte, seen *observer) {
 // ours is how many headers are set beside an endpoint's own, at most.
 const ours = 9
 
-// Names as net/http keeps and writes them. HTTP/2 has them in lower case.
-var (
-	canonicalID        = http.CanonicalHeaderKey(sign.HeaderID)
-	canonicalTimestamp = http.CanonicalHeaderKey(sign.HeaderTimestamp)
-	canonicalSignature = http.CanonicalHeaderKey(sign.HeaderSignature)
-	canonicalAttempt   = http.CanonicalHeaderKey(HeaderAttempt)
-	canonicalEventType = http.CanonicalHeaderKey(HeaderEventType)
+// Names as net/http keeps and writes them: to Header.Set they would be spelled so for each request. HTTP/2 has them in lower case.
+const (
+	canonicalID        = "Webhook-Id"
+	canonicalTimestamp = "Webhook-Timestamp"
+	canonicalSignature = "Webhook-Signature"
+	canonicalAttempt   = "Barnabas-Attempt"
+	canonicalEventType = "Barnabas-Event-Type"
 )
 
 // header is the whole set, from one place for every attempt, so that a retry cannot lack what the first one had.

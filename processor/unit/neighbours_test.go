@@ -59,7 +59,7 @@ func TestUnit_BacklogsOfAllWaitInTheLog(t *testing.T) {
 			left[name], each[name] = n, takesFor
 		}
 		r.sender.answer(takes(each))
-		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a draw that can be repeated
+		random := rand.New(rand.NewPCG(1, 2))
 		begun := time.Now()
 		for len(names) > 0 { // in any order, each to its end
 			i := random.IntN(len(names))

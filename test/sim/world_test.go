@@ -181,6 +181,7 @@ func (h heard) Handle(ctx context.Context, r slog.Record) error {
 func (h heard) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return heard{h.Handler.WithAttrs(attrs), h.silent}
 }
+
 func (h heard) WithGroup(name string) slog.Handler { return heard{h.Handler.WithGroup(name), h.silent} }
 
 // processLog is the log of a process. One that the group has given up while it waited to be let in again may have lost its units:

@@ -53,7 +53,9 @@ func (u *Unit) follow(s *stream, log Log, records []*kgo.Record) {
 	case u.phase == running && s.expected >= 0 && min(log.Start, first.Offset) > s.expected:
 		u.removed(s, s.expected, min(log.Start, first.Offset), time.Now())
 	}
-	s.expected, s.end = max(s.expected, records[len(records)-1].Offset+1), log.End
+	last := records[len(records)-1]
+	s.expected = max(s.expected, last.Offset+1)
+	s.sees(log.End, last)
 }
 
 // removed reports that the log begins behind where it was read to. What lay between is lost: all that can be

@@ -32,14 +32,22 @@ const someEnd = math.MaxInt64
 // stir has a stream fetched from, until all that is there is read.
 func (s *stream) stir(now time.Time) { s.rest = rest{since: now} }
 
-// stirWhere has the streams fetched from to which the unit writes: as soon as there is something to write, since a stream that is
-// woken has to wait for the fetch under way, and once more when it is written, which may have taken its time.
+// stirWhere has the streams fetched from to which the unit is going to write: before it is written, since a stream that is woken has to
+// wait for the fetch under way. They do not rest before it has come back.
 func (u *Unit) stirWhere(records []*kgo.Record, now time.Time) {
 	for _, r := range records {
 		if s := u.stream(r.Topic); s != nil && r.Partition == u.owner.Unit {
-			s.end = someEnd
+			s.end, s.wrote = someEnd, now
 			s.stir(now)
 		}
+	}
+}
+
+// sees notes where the log ended when its last record was fetched. Of a fetch that brings what was there before the unit wrote,
+// it says nothing.
+func (s *stream) sees(end int64, last *kgo.Record) {
+	if !last.Timestamp.Before(s.wrote.Truncate(time.Millisecond)) {
+		s.end = end
 	}
 }
 

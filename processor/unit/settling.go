@@ -113,13 +113,11 @@ func (u *Unit) settled(err error) {
 		u.phase = ended
 		return
 	}
-	now := time.Now()
 	for _, one := range sealed {
 		one.it.stream.tracker.Done(one.it.offset)
 		u.release(one.it.cost)
-		u.stirWhere(one.out.Records, now)
 	}
-	u.settledLines(sealed, now)
+	u.settledLines(sealed, time.Now())
 	if err := u.arbiter.Settled(u.streams[0].tracker.Position()); err != nil {
 		u.fail(err)
 	}

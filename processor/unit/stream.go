@@ -47,6 +47,7 @@ type stream struct {
 	paused  bool // it is full
 	stands  bool // it is not fetched from: it is full, or rests
 	rest    rest
+	wrote   time.Time     // when the unit last had something to write here
 	pressed *endpointLane // intake stands still for this lane to drain; nil: for none
 	look    look          // whether somebody else would wait for it
 	unread  []*kgo.Record // fetched while it stood still, in log order

@@ -345,6 +345,7 @@ func TestOutage_ADayIsBounded(t *testing.T) {
 		r.requireBounded()
 		r.requireHoldsBounded(func(w plan.Window) int { return w.Rewrites })
 		r.recover()
+		r.requireRamp()
 	})
 }
 

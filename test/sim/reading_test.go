@@ -1,6 +1,7 @@
 package sim_test
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -114,14 +115,23 @@ func (w *World) TakeReading() *Reading {
 // Unsettled counts the records of consumed topics that the group has not settled.
 func (r *Reading) Unsettled() int {
 	n := 0
+	for _, there := range r.unsettled() {
+		n += there
+	}
+	return n
+}
+
+// unsettled is the same by place.
+func (r *Reading) unsettled() map[string]int {
+	by := map[string]int{}
 	for _, sources := range [][]Source{r.Events, r.Waiting, r.Replays} {
 		for _, s := range sources {
 			if !s.Settled {
-				n++
+				by[fmt.Sprintf("%s[%d]", s.At.Topic, s.At.Partition)]++
 			}
 		}
 	}
-	return n
+	return by
 }
 
 func at(r *kgo.Record) schemas.Coordinates {

@@ -128,12 +128,12 @@ func (r *Run) rest() {
 	for began := time.Now(); ; {
 		time.Sleep(wait)
 		r.watch()
-		n := r.TakeReading().Unsettled()
-		if n == 0 {
+		reading := r.TakeReading()
+		if reading.Unsettled() == 0 {
 			break
 		}
 		if time.Since(began) > limit {
-			r.ledger.Violated(1, "%d records are not settled %s after all is well: stuck", n, limit)
+			r.ledger.Violated(1, "%d records are not settled %s after all is well: stuck: %v", reading.Unsettled(), limit, reading.unsettled())
 			break
 		}
 	}

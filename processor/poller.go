@@ -66,8 +66,8 @@ func (p *Processor) poll(ctx context.Context, group *kgo.Client) error {
 			return errors.New("processor: the group's client was closed")
 		}
 		fetches.EachPartition(func(f kgo.FetchTopicPartition) { //nolint:contextcheck // reading an event waits for nothing
-			if f.Err == nil {
-				t.fetched(place{f.Topic, f.Partition})
+			if at := (place{f.Topic, f.Partition}); f.Err == nil && t.fetched(at) {
+				p.ownership.still(group, at, fetchFails, false)
 			}
 			p.handOver(f.Topic, f.Partition, unit.Log{Start: f.LogStartOffset, End: f.HighWatermark}, f.Records)
 		})

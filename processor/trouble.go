@@ -94,8 +94,12 @@ func answered(err error) bool {
 	return errors.As(err, &answer)
 }
 
-// fetched ends the trouble of a partition that can be fetched.
-func (t *trouble) fetched(at place) { delete(t.at, at) }
+// fetched ends the trouble of a partition that was fetched, and says whether it stands still for it.
+func (t *trouble) fetched(at place) (still bool) {
+	f := t.at[at]
+	delete(t.at, at)
+	return f != nil && !f.until.IsZero()
+}
 
 // bury takes what was found damaged to its unit, and the client past it.
 func (p *Processor) bury(group *kgo.Client, t *trouble) {

@@ -47,4 +47,8 @@
 //     transactions were aborted in the partition it is cut in, and what was never
 //     committed is read as committed. Here fetches are bounded per partition
 //     ([WholeFetches], which every kfake that runs long and full needs).
+//  12. Compaction drops the marker of an aborted transaction when nothing else of its producer
+//     is left, and keeps the note that there was one: what the producer commits from
+//     then on is seen by nobody who reads committed. It never runs here (3), and in the
+//     simulation not while such a marker is among the lines.
 package devbroker

@@ -248,3 +248,34 @@ func produceRaw(t *testing.T, cl *kgo.Client, pid int64, epoch int16) int64 {
 	require.Zero(t, resp.Topics[0].Partitions[0].ErrorCode)
 	return resp.Topics[0].Partitions[0].BaseOffset
 }
+
+// Limit 12: what compaction leaves of an aborted transaction hides what its producer commits later.
+func TestLimit_CompactionKeepsANoteOfWhatWasAborted(t *testing.T) {
+	t.Parallel()
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	require.NoError(t, err)
+	defer cluster.Close()
+	at := addr(cluster.ListenAddrs()[0])
+	createTopic(t, client(t, at), topic, 1, map[string]string{"cleanup.policy": "compact"})
+	plain, txn := client(t, at), client(t, at, kgo.TransactionalID("boot-1"))
+	put := func(cl *kgo.Client, key, value string) {
+		t.Helper()
+		require.NoError(t, cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Key: []byte(key), Value: []byte(value)}).FirstErr())
+	}
+	end := func(how kgo.TransactionEndTry) {
+		t.Helper()
+		require.NoError(t, txn.EndTransaction(t.Context(), how))
+	}
+	put(plain, "other", "keeps the start of the log")
+	require.NoError(t, txn.BeginTransaction())
+	put(txn, "key", "aborted")
+	end(kgo.TryAbort)
+	put(plain, "key", "first")
+	put(plain, "another", "is the last batch")
+	cluster.Compact()
+	require.NoError(t, txn.BeginTransaction())
+	put(txn, "key", "committed")
+	end(kgo.TryCommit)
+	require.Contains(t, valuesOf(readAll(t, at, topic)), "committed")
+	require.NotContains(t, valuesOf(readAll(t, at, topic, committed())), "committed", "kfake's limit: if it is there now, lines may be compacted in the simulation")
+}

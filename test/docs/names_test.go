@@ -162,7 +162,7 @@ func TestPages_NameSettingsThatExist(t *testing.T) {
 			text += b.Text
 		}
 		for _, name := range variable.FindAllString(text, -1) {
-			if !variables[name] && !strings.HasPrefix(name, "BARNABAS_TEST_") && !slices.Contains(otherVariables(), name) {
+			if !variables[name] && !strings.HasPrefix(name, "BARNABAS_TEST_") && !strings.HasPrefix(name, "BARNABAS_SIM_") && !slices.Contains(otherVariables(), name) {
 				t.Errorf("%s: there is no variable %s", p.Name, name)
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -81,6 +82,16 @@ func (w *World) plain(endpoint, key, payload string) *kgo.Record {
 // up to the last stable offset as it is now.
 func (w *World) Read(names ...string) map[string][]*kgo.Record {
 	w.t.Helper()
+	records := w.readAll(names...)
+	for name := range records {
+		records[name] = slices.DeleteFunc(records[name], func(r *kgo.Record) bool { return r.Attrs.IsControl() })
+	}
+	return records
+}
+
+// readAll is the same with the markers of transactions.
+func (w *World) readAll(names ...string) map[string][]*kgo.Record {
+	w.t.Helper()
 	records := map[string][]*kgo.Record{}
 	starts := w.offsets(w.admin.ListStartOffsets, names)
 	ends := w.offsets(w.admin.ListCommittedOffsets, names)
@@ -118,9 +129,7 @@ func (w *World) Read(names ...string) map[string][]*kgo.Record {
 				if r.Offset == left[p.Topic][p.Partition] {
 					open--
 				}
-				if !r.Attrs.IsControl() {
-					records[p.Topic] = append(records[p.Topic], r)
-				}
+				records[p.Topic] = append(records[p.Topic], r)
 			}
 		})
 	}

@@ -79,7 +79,7 @@ func TestMeasured_Lane(t *testing.T) {
 	shared := &unit.Shared{
 		Config: unit.DefaultConfig(), Catalogue: topics.DefaultCatalogue(), Policy: retry.DefaultPolicy(), Breaker: breaker.DefaultConfig(),
 		Sender: w, Endpoints: w, Disable: func(*endpoint.Endpoint, string) {}, Journal: w, Settler: w, Intake: w, Lease: w,
-		InFlight: caps.NewInFlight(64), Memory: caps.NewMemory(256 << 20), Rand: func() float64 { return 0.5 }, Log: slog.New(slog.DiscardHandler), Quiet: slog.New(slog.DiscardHandler),
+		InFlight: caps.NewInFlight(64), Workers: caps.NewWorkers(), Memory: caps.NewMemory(256 << 20), Rand: func() float64 { return 0.5 }, Log: slog.New(slog.DiscardHandler), Quiet: slog.New(slog.DiscardHandler),
 		Metrics: metrics.New(prometheus.NewRegistry(), metrics.Gauges{
 			InFlight: func() float64 { return 0 }, MemoryBytes: func() float64 { return 0 },
 		}),

@@ -178,7 +178,7 @@ func TestIdempotency_DeathBetweenTheAppendAndTheAnswer(t *testing.T) {
 		time.Sleep(time.Minute)
 		const body = `{"endpoint_id":"ep_shop","event_type":"test.event","payload":{"n":1}}`
 
-		dies.wire.add(&wireFault{keys: []kmsg.Key{kmsg.Produce}, fate: Fate{Mute: true, Silent: true}, count: 1})
+		dies.wire.add(&wireFault{keys: []kmsg.Key{kmsg.Produce}, fate: Fate{Mute: true, Silent: true}, count: 100}) // also those that try again
 		time.AfterFunc(2*time.Second, dies.Crash)
 		status, _ := w.sendAt(dies, callTimeout, "order-1", body, nil)
 		require.Zero(t, status, "it died before it could answer")

@@ -82,7 +82,8 @@ func (w *World) plain(endpoint, key, payload string) *kgo.Record {
 // up to the last stable offset as it is now.
 func (w *World) Read(names ...string) map[string][]*kgo.Record {
 	w.t.Helper()
-	records := w.readAll(names...)
+	records, err := w.readAll(names...)
+	require.NoError(w.t, err)
 	for name := range records {
 		records[name] = slices.DeleteFunc(records[name], func(r *kgo.Record) bool { return r.Attrs.IsControl() })
 	}
@@ -90,11 +91,16 @@ func (w *World) Read(names ...string) map[string][]*kgo.Record {
 }
 
 // readAll is the same with the markers of transactions.
-func (w *World) readAll(names ...string) map[string][]*kgo.Record {
-	w.t.Helper()
+func (w *World) readAll(names ...string) (map[string][]*kgo.Record, error) {
 	records := map[string][]*kgo.Record{}
-	starts := w.offsets(w.admin.ListStartOffsets, names)
-	ends := w.offsets(w.admin.ListCommittedOffsets, names)
+	starts, err := w.offsets(w.admin.ListStartOffsets, names)
+	if err != nil {
+		return nil, err
+	}
+	ends, err := w.offsets(w.admin.ListCommittedOffsets, names)
+	if err != nil {
+		return nil, err
+	}
 	at := map[string]map[int32]kgo.Offset{}
 	left := map[string]map[int32]int64{}
 	open := 0
@@ -110,17 +116,21 @@ func (w *World) readAll(names ...string) map[string][]*kgo.Record {
 		open++
 	})
 	if open == 0 {
-		return records
+		return records, nil
 	}
 	client, err := kgo.NewClient(append(w.kafka(w.outside, w.log("reader")),
 		kgo.ConsumePartitions(at), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())...)
-	require.NoError(w.t, err)
+	if err != nil {
+		return nil, err
+	}
 	defer client.Close()
 	for open > 0 {
 		ctx, cancel := context.WithTimeout(w.ctx, time.Minute)
 		fetches := client.PollFetches(ctx)
 		cancel()
-		require.NoError(w.t, fetches.Err0(), "reading %v: %v left", names, left)
+		if err := fetches.Err0(); err != nil {
+			return nil, fmt.Errorf("reading %v: %v left: %w", names, left, err)
+		}
 		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
 			for _, r := range p.Records {
 				if r.Offset > left[p.Topic][p.Partition] {
@@ -133,24 +143,20 @@ func (w *World) readAll(names ...string) map[string][]*kgo.Record {
 			}
 		})
 	}
-	return records
+	return records, nil
 }
 
 // offsets asks for offsets until it gets them: connections of an outage may linger.
-func (w *World) offsets(list func(context.Context, ...string) (kadm.ListedOffsets, error), names []string) kadm.ListedOffsets {
-	w.t.Helper()
-	var err error
+func (w *World) offsets(list func(context.Context, ...string) (kadm.ListedOffsets, error), names []string) (listed kadm.ListedOffsets, err error) {
 	for range 20 {
-		var listed kadm.ListedOffsets
 		if listed, err = list(w.ctx, names...); err == nil {
 			if err = listed.Error(); err == nil {
-				return listed
+				return listed, nil
 			}
 		}
 		time.Sleep(time.Second)
 	}
-	require.NoError(w.t, err)
-	return nil
+	return nil, err
 }
 
 // Topic reads one whole topic.

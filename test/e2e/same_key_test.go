@@ -55,6 +55,12 @@ func sameKey(t *testing.T, onDisk bool) {
 	for i := range raced {
 		s.endpoint(fmt.Sprintf("ep_%d", i), url)
 	}
+	s.useNode(nodes[1])
+	await(t, "the other node to know the endpoints", func() bool {
+		_, code := s.run("", "endpoints", "get", fmt.Sprintf("ep_%d", raced-1))
+		return code == 0
+	})
+	s.useNode(nodes[0])
 
 	sender := &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: atOnce}}
 	owners := map[string]bool{}

@@ -56,9 +56,10 @@ func (u *Unit) take(s *stream, log Log, records []*kgo.Record) {
 	}
 	u.follow(s, log, records)
 	s.unread = append(s.unread, records...)
-	s.stir(time.Now())
+	now := time.Now()
+	s.rouse(now)
 	if u.phase == running {
-		u.read(s, time.Now())
+		u.read(s, now)
 	}
 }
 

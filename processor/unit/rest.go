@@ -29,16 +29,16 @@ type rest struct {
 // someEnd is the end of a log that is known to hold something, but not how much.
 const someEnd = math.MaxInt64
 
-// stir has a stream fetched from, until all that is there is read.
-func (s *stream) stir(now time.Time) { s.rest = rest{since: now} }
+// rouse has a stream fetched from, until all that is there is read.
+func (s *stream) rouse(now time.Time) { s.rest = rest{since: now} }
 
-// stirWhere has the streams fetched from to which the unit is going to write: before it is written, since a stream that is woken has to
+// rouseWhere has the streams fetched from to which the unit is going to write: before it is written, since a stream that is woken has to
 // wait for the fetch under way. They do not rest before it has come back.
-func (u *Unit) stirWhere(records []*kgo.Record, now time.Time) {
+func (u *Unit) rouseWhere(records []*kgo.Record, now time.Time) {
 	for _, r := range records {
 		if s := u.stream(r.Topic); s != nil && r.Partition == u.owner.Unit {
 			s.end, s.wrote = someEnd, now
-			s.stir(now)
+			s.rouse(now)
 		}
 	}
 }

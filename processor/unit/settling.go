@@ -33,7 +33,7 @@ func (u *Unit) outcome(it *item, records ...*kgo.Record) {
 		Trim:    func() []*kgo.Record { return u.trimmed(it) },
 	}})
 	now := time.Now()
-	u.stirWhere(records, now)
+	u.rouseWhere(records, now)
 	u.step(it, now)
 }
 

@@ -234,7 +234,7 @@ func (u *Unit) regulate(now time.Time) {
 	for _, s := range u.streams {
 		full := u.full(s, now)
 		if s.paused && !full {
-			s.stir(now) // something may have come in the meantime
+			s.rouse(now) // something may have come in the meantime
 		}
 		s.paused = full
 		stands := u.rests(s, now) || s.paused

@@ -1,7 +1,6 @@
 package sim_test
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -121,13 +120,19 @@ func (r *Reading) Unsettled() int {
 	return n
 }
 
-// unsettled is the same by place.
-func (r *Reading) unsettled() map[string]int {
-	by := map[string]int{}
+// partition is one of a topic.
+type partition struct {
+	topic  string
+	number int32
+}
+
+// unsettled is the same by partition.
+func (r *Reading) unsettled() map[partition]int {
+	by := map[partition]int{}
 	for _, sources := range [][]Source{r.Events, r.Waiting, r.Replays} {
 		for _, s := range sources {
 			if !s.Settled {
-				by[fmt.Sprintf("%s[%d]", s.At.Topic, s.At.Partition)]++
+				by[partition{s.At.Topic, s.At.Partition}]++
 			}
 		}
 	}

@@ -132,6 +132,15 @@ func (l *Lane[T]) Peek() (item T, class Class, ok bool) {
 	return l.queues[class].first().item, class, true
 }
 
+// PeekOf is what PopOf would take.
+func (l *Lane[T]) PeekOf(class Class) (item T, ok bool) {
+	q := &l.queues[min(class, Retry)]
+	if q.len() == 0 {
+		return item, false
+	}
+	return q.first().item, true
+}
+
 // turn says which class is next.
 func (l *Lane[T]) turn() (next Class, ok bool) {
 	for c := range Class(classes) {

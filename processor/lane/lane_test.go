@@ -94,7 +94,10 @@ func TestLane_WhoLeavesOutOfTurnKeepsItsClaim(t *testing.T) {
 				for range stay {
 					take()
 				}
-				l.PopOf(lane.Retry)
+				next, ok := l.PeekOf(lane.Retry)
+				left, was := l.PopOf(lane.Retry)
+				require.Equal(t, left, next)
+				require.Equal(t, was, ok)
 				for range away {
 					take()
 				}

@@ -35,7 +35,7 @@ type Batch struct {
 	// carries Tag, by which a beat recognises its own work in the committed offsets.
 	Commits []Commit
 	Tag     string
-	// More says that the unit has more to settle than the limit allowed.
+	// More says that the unit has more to settle than the limit allowed, or reads no further before this is settled.
 	More bool
 	// Settled tells the unit what came of the batch: nil once it is written for
 	// good, ErrNotOwner when the unit is not ours any more and nothing was written.
@@ -45,6 +45,8 @@ type Batch struct {
 
 // Source is a unit as the settler sees it.
 type Source interface {
+	// Gathered is how many bytes of records the unit has to settle, about. It is called from any goroutine.
+	Gathered() int64
 	// Seal asks for the unit's batch, marked with tag, of records of about limit bytes at most: it ends with the
 	// outcome that reaches the limit. The answer is sent on reply from the unit's
 	// own goroutine, nil when it has nothing; reply has room for it. Seal must not

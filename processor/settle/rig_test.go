@@ -204,6 +204,9 @@ func (r *rig) want(unit int32, offset int64, outcomes ...*settle.Outcome) *sourc
 	return s
 }
 
+// Gathered implements settle.Source: more than it can have.
+func (s *source) Gathered() int64 { return 1 << 30 }
+
 // Seal implements settle.Source, as a unit does: from a goroutine of its own.
 func (s *source) Seal(tag string, limit int64, reply chan<- *settle.Batch) bool {
 	s.sealed <- sealed{tag, limit}

@@ -150,9 +150,6 @@ func (s *Settler) await(ctx context.Context) bool {
 	}
 }
 
-// leastShare is what every unit may settle in one beat, in bytes, however many there are.
-const leastShare = 64 << 10
-
 // gather asks every unit that wanted for its batch, and adds those whose next try is due.
 func (s *Settler) gather() []*stuckBatch {
 	s.mu.Lock()
@@ -163,7 +160,11 @@ func (s *Settler) gather() []*stuckBatch {
 	tag := fmt.Sprintf("%s-%x", s.boot, s.beats)
 	replies := make(chan *Batch, len(sources))
 	asked := 0
-	share := max(s.cfg.MaxBytes/int64(max(1, len(sources))), leastShare)
+	wants := make([]int64, len(sources))
+	for i, src := range sources {
+		wants[i] = src.Gathered()
+	}
+	share := shareOf(s.cfg.MaxBytes, wants)
 	for _, src := range sources {
 		if src.Seal(tag, share, replies) {
 			asked++

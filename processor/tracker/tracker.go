@@ -247,6 +247,12 @@ func (t *Tracker) Full() bool {
 	return t.next > lowest+FarWindow-Headroom || t.openUpTo(t.next) > FarOpen-farHeadroom
 }
 
+// HalfFull says that half of the Window is used up.
+func (t *Tracker) HalfFull() bool {
+	lowest, ok := t.Lowest()
+	return ok && t.next > lowest+Window/2
+}
+
 // Fits says whether the map could carry offset as done. One that does not fit must not
 // be opened yet: were it settled, the next owner could not know, and would settle it again.
 // An offset fits at the latest when everything below it is settled.

@@ -190,6 +190,7 @@ func TestTracker_FullLeavesHeadroomForPollsUnderWay(t *testing.T) {
 	require.False(t, tr.Full())
 	o := int64(0)
 	for !tr.Full() {
+		require.Equal(t, o > tracker.Window/2, tr.HalfFull())
 		tr.Open(o)
 		o++
 	}
@@ -224,6 +225,11 @@ func TestTracker_FullLeavesHeadroomForPollsUnderWay(t *testing.T) {
 		tr.Done(i)
 	}
 	require.False(t, tr.Full())
+	require.True(t, tr.HalfFull())
+	for i := int64(tracker.Headroom); i < o; i++ {
+		tr.Done(i)
+	}
+	require.False(t, tr.HalfFull(), "all is done")
 }
 
 func TestMetadata_WhatIsNotOursMeansNoMap(t *testing.T) {

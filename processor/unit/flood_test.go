@@ -2,12 +2,16 @@ package unit_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/barnabas-webhooks/barnabas/processor/caps"
+	"github.com/barnabas-webhooks/barnabas/processor/metrics"
+	"github.com/barnabas-webhooks/barnabas/processor/tracker"
 	"github.com/barnabas-webhooks/barnabas/processor/unit"
 	"github.com/barnabas-webhooks/barnabas/schemas"
 )
@@ -64,3 +68,57 @@ func TestUnit_AFloodedLaneServesItsRetries(t *testing.T) {
 		})
 	}
 }
+
+// What is spilled comes back about as fast as it can be worked off: a flood that comes back faster is spilled again and again, and each
+// time written anew.
+func TestUnit_AFloodComesBackAtItsPace(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, withChance).start()
+		r.endpoint("flooded")
+		r.endpoint("other")
+		const n, takesFor = 5000, 20 * time.Millisecond
+		r.sender.answer(takes(map[string]time.Duration{"flooded": takesFor}))
+		r.event("other", "", `{}`)
+		for range n {
+			r.event("flooded", "", `{}`)
+		}
+		r.event("other", "", `{}`)
+		time.Sleep(n * takesFor * 3 / 2)
+		require.Len(t, r.sender.seen("flooded"), n, "in little more than it takes")
+		spilled := r.metric("barnabas_holds_total", metrics.HoldLaneFull) + r.metric("barnabas_holds_total", metrics.HoldLaneAge)
+		require.Greater(t, spilled, 0.9*n)
+		require.Less(t, spilled, 1.1*n)
+		r.end()
+	})
+}
+
+// Who comes behind a flood in the log waits until it is read, and no longer: what a slow lane took of it does not keep the window
+// where it is, so that each beat settles as much as a batch may hold.
+func TestUnit_AFloodIsReadAsFastAsItIsSettled(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, withChance, func(r *rig) { r.Memory = caps.NewMemory(1 << 30) }).start()
+		r.endpoint("flooded")
+		r.endpoint("other")
+		const n = 6 * tracker.Window
+		r.sender.answer(takes(map[string]time.Duration{"flooded": 20 * time.Millisecond}))
+		r.event("other", "", `{}`)
+		for range n {
+			r.event("flooded", "", `{}`)
+		}
+		r.event("other", "", `{}`)
+		begun := time.Now()
+		beats := time.Duration(n/r.BatchOutcomes) * r.settler.beat
+		time.Sleep(3 * beats)
+		posts := r.sender.seen("other")
+		require.Len(t, posts, 2)
+		require.LessOrEqual(t, posts[1].At.Sub(begun), beats*5/4+r.LanePause)
+		r.unit.Drop(unit.ErrLost)
+		<-r.unit.Done()
+		time.Sleep(time.Second) // a beat that was wanted finds nobody
+	})
+}
+
+// withChance draws anew each time, the same in each run.
+func withChance(r *rig) { r.Rand = rand.New(rand.NewPCG(1, 2)).Float64 }

@@ -114,15 +114,39 @@ func (u *Unit) halfTime(l *endpointLane) time.Duration {
 
 // spill sends a delivery round through a tier, to come back when the lane will
 // have worked off what is in front of it: what is in flight, what was spilled
-// before and comes back in the same class, and so many that are queued. A lane that spills for age may be all but
+// before and comes back in the same class, and so many that are queued. Each has a place of its own in that, so that a quarter of
+// the time is room enough for chance: drawn over all of it, a flood would come back several times as fast at first as it can be worked
+// off, to be spilled again. A lane that spills for age may be all but
 // empty, and where it is for want of slots its pace says nothing: so each time that a delivery is held, it stays away
 // for a little longer.
 func (u *Unit) spill(l *endpointLane, it *item, queued int, reason string, now time.Time) {
 	class := classOf(it.delivery)
 	l.backlog[class]++
-	ahead := queued + l.inFlight + l.backlog[class]
+	free := time.Duration(queued+l.inFlight+l.backlog[class]) * u.interval(l)
 	again := min(time.Duration(it.delivery.Holds)*u.LaneAge, longestAgain)
-	u.hold(it, now, max(time.Second, time.Duration(ahead)*u.interval(l), again), reason, now)
+	u.hold(it, now.Add(free-free/4), max(time.Second, free/4, again), reason, now)
+}
+
+// makeWay has slow lanes that are flooded spill what they took from a stream below an offset, when its window is running out and
+// somebody waits behind the flood with nothing to do. What such a lane has queued takes it seconds, and all that time
+// the rest of the flood could go through what is left of the window only.
+func (u *Unit) makeWay(s *stream, below int64, now time.Time) {
+	if now.Sub(s.madeWay) < lookEvery || !u.neighbours(s, now) {
+		return
+	}
+	s.madeWay = now
+	for _, l := range u.lanes {
+		if now.Sub(l.flooded) >= recently || u.halfTime(l) <= u.LanePause {
+			continue
+		}
+		for class := lane.Live; class <= lane.Retry; class++ {
+			for it, ok := l.queue.PeekOf(class); ok && it.stream == s && it.offset < below; it, ok = l.queue.PeekOf(class) {
+				l.queue.PopOf(class)
+				u.spill(l, it, l.queue.Len(), metrics.HoldLaneFull, now)
+			}
+		}
+		u.relieve(l, now)
+	}
 }
 
 // longestAgain bounds by how much a spilled delivery stays away longer for having been held before.

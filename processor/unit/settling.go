@@ -1,11 +1,13 @@
 package unit
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/barnabas-webhooks/barnabas/processor/settle"
+	"github.com/barnabas-webhooks/barnabas/processor/tracker"
 )
 
 // settling is what has come out and is not written for good yet: what gathers,
@@ -13,7 +15,8 @@ import (
 type settling struct {
 	gathered []settled
 	sealed   []settled
-	wanted   bool // the settler has been told
+	wanted   bool         // the settler has been told
+	bytes    atomic.Int64 // of the records in gathered
 }
 
 // settled pairs an outcome with the source record that it settles.
@@ -32,6 +35,7 @@ func (u *Unit) outcome(it *item, records ...*kgo.Record) {
 		Records: records,
 		Trim:    func() []*kgo.Record { return u.trimmed(it) },
 	}})
+	u.settling.bytes.Add(size(records))
 	now := time.Now()
 	u.rouseWhere(records, now)
 	u.step(it, now)
@@ -47,10 +51,25 @@ func (u *Unit) want() {
 	u.Settler.Want(u)
 }
 
+// size is what an outcome counts in a batch, in bytes.
+func size(records []*kgo.Record) (bytes int64) {
+	for _, r := range records {
+		bytes += int64(len(r.Value))
+	}
+	return bytes
+}
+
+// Gathered implements settle.Source.
+func (u *Unit) Gathered() int64 { return u.settling.bytes.Load() }
+
 // Seal implements settle.Source.
 func (u *Unit) Seal(tag string, limit int64, reply chan<- *settle.Batch) bool {
 	return u.inbox.put(func() { reply <- u.seal(tag, min(limit, u.BatchBytes)) })
 }
+
+// manyOfFull is how many offsets of a stream whose window is used up are reason enough to settle at once: it reads no further before
+// that, and who comes behind a flood waits for all of it to be read.
+const manyOfFull = tracker.FarOpen / 2
 
 // seal makes a batch of what may be settled: everything gathered but those whose
 // claim is not durable yet, up to limit bytes and the outcomes of a batch.
@@ -63,10 +82,10 @@ func (u *Unit) seal(tag string, limit int64) *settle.Batch {
 	batch := &settle.Batch{Owner: u.owner, Tag: tag}
 	done := map[*stream][]int64{}
 	var later []settled
-	var size int64
+	var bytes int64
 	kept := map[string]bool{} // lines of which something is left for later: then so is what comes after it
 	for _, one := range s.gathered {
-		full := len(s.sealed) >= u.BatchOutcomes || size >= limit
+		full := len(s.sealed) >= u.BatchOutcomes || bytes >= limit
 		if full || one.it.claiming || kept[one.it.place.endpoint] {
 			batch.More = batch.More || full
 			later = append(later, one)
@@ -75,14 +94,13 @@ func (u *Unit) seal(tag string, limit int64) *settle.Batch {
 			}
 			continue
 		}
-		for _, r := range one.out.Records {
-			size += int64(len(r.Value))
-		}
+		bytes += size(one.out.Records)
 		s.sealed = append(s.sealed, one)
 		batch.Outcomes = append(batch.Outcomes, one.out)
 		done[one.it.stream] = append(done[one.it.stream], one.it.offset)
 	}
 	s.gathered = later
+	s.bytes.Add(-bytes)
 	if len(s.sealed) == 0 {
 		return nil
 	}
@@ -90,6 +108,7 @@ func (u *Unit) seal(tag string, limit int64) *settle.Batch {
 		batch.Outcomes = append(batch.Outcomes, &settle.Outcome{Records: records})
 	}
 	for stream, offsets := range done {
+		batch.More = batch.More || len(offsets) >= manyOfFull && stream.tracker.Full()
 		offset, metadata := stream.tracker.CommitWith(offsets, tag)
 		batch.Commits = append(batch.Commits, settle.Commit{
 			Topic: stream.topic, Partition: u.owner.Unit, Offset: offset, Metadata: metadata,

@@ -50,6 +50,7 @@ type stream struct {
 	wrote   time.Time     // when the unit last had something to write here
 	pressed *endpointLane // intake stands still for this lane to drain; nil: for none
 	look    look          // whether somebody else would wait for it
+	madeWay time.Time     // when lanes last spilled to have its window move on
 	unread  []*kgo.Record // fetched while it stood still, in log order
 	keptTo  int64         // the offset below which what is unread lies by itself in memory
 }
@@ -216,15 +217,18 @@ func (u *Unit) makeRoom(now time.Time) {
 // moveOn sends deliveries round again that keep the window of their tier where it is, when behind it there may be one
 // that is due: a tier has waits of very different lengths, of a day say, when an endpoint asks for it, and who is due
 // first is not to wait for who came first. What goes round is not read again before its quiet time, so that each
-// does so once per cap of the next smaller tier, at most.
+// does so once per cap of the next smaller tier, at most. Of other streams it is lanes that keep the window: see makeWay.
 func (u *Unit) moveOn(now time.Time) {
 	for _, s := range u.streams {
-		if s.atLeast == 0 || s.quiet.After(now) || !s.tracker.Full() {
-			continue
-		}
 		lowest, _ := s.tracker.Lowest()
-		for _, it := range s.waiting.below(lowest + tracker.Window/2) {
-			u.goRound(it, now)
+		switch {
+		case s.kind != tier && s.tracker.HalfFull():
+			u.makeWay(s, lowest+tracker.Window/4, now)
+		case s.atLeast == 0 || s.quiet.After(now) || !s.tracker.Full():
+		default:
+			for _, it := range s.waiting.below(lowest + tracker.Window/2) {
+				u.goRound(it, now)
+			}
 		}
 	}
 }

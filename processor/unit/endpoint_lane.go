@@ -241,11 +241,16 @@ func (u *Unit) join(it *item, now time.Time) {
 }
 
 // crowded says that a lane has no room for one more of a class. There is always
-// room for one: a lane that is flooded by one class must not keep the others from
+// room for a few, or for one where they are large: a lane that is flooded by one class must not keep the others from
 // ever having their turn.
 func (u *Unit) crowded(l *endpointLane, class lane.Class) bool {
-	full := l.queue.Len() >= u.LaneEntries || int64(l.queue.Bytes()) >= u.LaneBytes
-	return full && l.queue.LenOf(class) > 0
+	const few = 16 // of a full lane's entries one in so many
+	full, heavy := l.queue.Len() >= u.LaneEntries, int64(l.queue.Bytes()) >= u.LaneBytes
+	room := max(1, u.LaneEntries/few)
+	if heavy {
+		room = 1
+	}
+	return (full || heavy) && l.queue.LenOf(class) >= room
 }
 
 // admissible finds the lane of a delivery whose endpoint exists and is on, and

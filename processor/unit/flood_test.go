@@ -93,6 +93,30 @@ func TestUnit_AFloodComesBackAtItsPace(t *testing.T) {
 	})
 }
 
+// Invariant 6: what would not have its turn in its lifetime, by the pace that the lane has now, is not given up before: it may get faster.
+func TestUnit_AFloodIsNotGivenUpEarly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const n, takesFor, lifetime = 2000, time.Second, 10 * time.Minute
+		r := newRig(t, withChance, func(r *rig) { r.Policy.Lifetime = lifetime }).start()
+		r.endpoint("flooded")
+		r.endpoint("other")
+		r.sender.answer(takes(map[string]time.Duration{"flooded": takesFor}))
+		r.event("other", "", `{}`)
+		for range n {
+			r.event("flooded", "", `{}`)
+		}
+		r.event("other", "", `{}`)
+		time.Sleep(lifetime / 2)
+		require.Empty(t, r.letters())
+		r.sender.always(204)
+		time.Sleep(lifetime / 2)
+		require.Empty(t, r.letters())
+		require.Len(t, r.sender.seen("flooded"), n)
+		r.end()
+	})
+}
+
 // Who comes behind a flood in the log waits until it is read, and no longer: what a slow lane took of it does not keep the window
 // where it is, so that each beat settles as much as a batch may hold.
 func TestUnit_AFloodIsReadAsFastAsItIsSettled(t *testing.T) {

@@ -114,17 +114,21 @@ func (u *Unit) halfTime(l *endpointLane) time.Duration {
 
 // spill sends a delivery round through a tier, to come back when the lane will
 // have worked off what is in front of it: what is in flight, what was spilled
-// before and comes back in the same class, and so many that are queued. Each has a place of its own in that, so that a quarter of
-// the time is room enough for chance: drawn over all of it, a flood would come back several times as fast at first as it can be worked
-// off, to be spilled again. A lane that spills for age may be all but
+// before and comes back in the same class, and so many that are queued. What was spilled before gives each delivery of a flood a place of
+// its own, so that a quarter of the time for that is room enough for chance: drawn over all of it, a flood would come back several times
+// as fast at first as it can be worked off, to be spilled again. A lane that spills for age may be all but
 // empty, and where it is for want of slots its pace says nothing: so each time that a delivery is held, it stays away
 // for a little longer.
 func (u *Unit) spill(l *endpointLane, it *item, queued int, reason string, now time.Time) {
-	class := classOf(it.delivery)
+	class, interval := classOf(it.delivery), u.interval(l)
 	l.backlog[class]++
-	free := time.Duration(queued+l.inFlight+l.backlog[class]) * u.interval(l)
+	before := time.Duration(l.backlog[class]) * interval
+	if end, ends := u.Policy.Ends(spentBy(it.delivery)); ends {
+		before = min(before, max(0, end.Sub(now))) // it is a guess, and nothing is given up for a guess
+	}
+	spread := before/4 + time.Duration(queued+l.inFlight)*interval
 	again := min(time.Duration(it.delivery.Holds)*u.LaneAge, longestAgain)
-	u.hold(it, now.Add(free-free/4), max(time.Second, free/4, again), reason, now)
+	u.hold(it, now.Add(before-before/4), max(time.Second, spread, again), reason, now)
 }
 
 // makeWay has slow lanes that are flooded spill what they took from a stream below an offset, when its window is running out and

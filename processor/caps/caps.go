@@ -127,11 +127,14 @@ func (m *Memory) HalfFull() bool { return 2*m.used.Load() >= m.limit }
 // Divide says among how many units the memory is shared.
 func (m *Memory) Divide(units int) { m.units.Store(int64(units)) }
 
+// Units is among how many the memory is shared; at least one.
+func (m *Memory) Units() int { return int(max(1, m.units.Load())) }
+
 // Scarce says that a unit that holds so many bytes should take no new work: half is used, and it has half of its even
 // share or more. The other half is for what was fetched already, and for units that have less, so that one whose endpoints
 // are dead does not keep the others' events out.
 func (m *Memory) Scarce(held int64) bool {
-	return m.HalfFull() && 2*held*max(1, m.units.Load()) >= m.limit
+	return m.HalfFull() && 2*held*int64(m.Units()) >= m.limit
 }
 
 // Used is how many bytes are held now.

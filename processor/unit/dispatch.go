@@ -92,6 +92,9 @@ func (u *Unit) serve(l *endpointLane, now time.Time) bool {
 	l.queue.Pop()
 	u.relieve(l, now)
 	u.attempt(l, it, ep, ticket)
+	if l.queue.Len() == 0 {
+		u.ranEmpty(l, now)
+	}
 	return true
 }
 

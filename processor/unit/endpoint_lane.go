@@ -47,10 +47,11 @@ type endpointLane struct {
 	lastEnd time.Time
 	backlog [lane.Retry + 1]int
 
-	arrived time.Time // when a delivery last joined
-	flooded time.Time // when the lane was last full
-	presses *stream   // intake of which stands still for this lane; nil: none
-	pressed time.Time // since when
+	arrived   time.Time // when a delivery last joined
+	flooded   time.Time // when the lane was last full
+	presses   *stream   // intake of which stands still for this lane; nil: none
+	pressed   time.Time // since when
+	pressedAt int       // how many it had queued then
 }
 
 // refusals is what the failures since the last success were about: one event type, of which it is a hash, with an answer of

@@ -7,21 +7,45 @@ import (
 	"github.com/barnabas-webhooks/barnabas/processor/metrics"
 )
 
-// press makes intake stand still for a lane that has become full, if that hurts
-// nobody much: its half will be gone within LanePause, or there is no neighbour
-// who would be kept waiting with nothing to do. Otherwise the lane spills what comes next.
+// press makes intake stand still for a lane that has plenty, if that hurts
+// nobody: there is no neighbour who would be kept waiting with nothing to do. What is not read yet waits in the log, and
+// neither in memory nor until it has waited too long in the lane. For a lane that is full it stands still too if its half will be gone
+// within LanePause, which hurts nobody much; otherwise the lane spills what comes next.
 func (u *Unit) press(s *stream, l *endpointLane, now time.Time) {
-	if l.queue.Len() < u.LaneEntries {
+	n := l.queue.Len()
+	if n < u.plenty() {
 		return
 	}
-	l.flooded = now
-	if s.kind == tier || l.presses != nil {
+	full := n >= u.LaneEntries
+	if full {
+		l.flooded = now
+	}
+	if s.kind == tier || l.presses != nil || !full && s.hungry != nil && s.hungry.idle(now) {
 		return
 	}
-	if half := u.halfTime(l); half <= u.LanePause || half <= u.LaneAge && !u.neighboursNow(s, now) {
-		s.pressed, l.presses, l.pressed = l, s, now
+	if half := u.halfTime(l); full && half <= u.LanePause || half <= u.LaneAge && !u.neighboursNow(s, full, now) {
+		s.pressed, l.presses, l.pressed, l.pressedAt = l, s, now, n
 		u.alarms.set(l, now.Add(u.LanePause))
 	}
+}
+
+// plenty is how many deliveries keep a lane busy for longer than it takes to fetch more.
+func (u *Unit) plenty() int { return max(1, u.LaneEntries/4) }
+
+// ranEmpty has intake go on until a lane that has run empty has something again: that may be behind what is for a lane that has plenty.
+func (u *Unit) ranEmpty(hungry *endpointLane, now time.Time) {
+	for _, s := range u.streams {
+		if l := s.pressed; l != nil && l.pressedAt < u.LaneEntries {
+			s.pressed, l.presses = nil, nil
+			s.hungry = hungry
+			u.read(s, now)
+		}
+	}
+}
+
+// idle says that the lane of an endpoint at work has nothing to do.
+func (l *endpointLane) idle(now time.Time) bool {
+	return l.queue.Len() == 0 && now.Sub(l.arrived) < recently
 }
 
 const (
@@ -41,8 +65,11 @@ type look struct {
 	good  int // for so many deliveries that find their lane full
 }
 
-// neighboursNow is for a delivery that finds its lane full: the answer decides whether it is spilled.
-func (u *Unit) neighboursNow(s *stream, now time.Time) bool {
+// neighboursNow is for a delivery that joins a lane. If it finds it full, the answer decides whether it is spilled.
+func (u *Unit) neighboursNow(s *stream, full bool, now time.Time) bool {
+	if !full {
+		return u.neighbours(s, now)
+	}
 	if s.look.good == 0 {
 		s.look.at = time.Time{}
 	}
@@ -78,27 +105,27 @@ func (u *Unit) lookRound(s *stream, now time.Time) (found bool, looked int) {
 	}
 	for _, l := range u.lanes {
 		looked++
-		if l.queue.Len() == 0 && now.Sub(l.arrived) < recently && now.Sub(l.flooded) >= recently {
+		if l.idle(now) && now.Sub(l.flooded) >= recently {
 			return true, looked
 		}
 	}
 	return false, looked
 }
 
-// relieve lets intake go on once the lane that pressed has drained to its half,
-// or has had its time.
+// relieve lets intake go on once half of what the lane had when it pressed is gone,
+// or it has had its time.
 func (u *Unit) relieve(l *endpointLane, now time.Time) {
 	if l.presses == nil {
 		return
 	}
-	if l.queue.Len() > u.LaneEntries/2 {
+	if l.queue.Len() > l.pressedAt/2 {
 		waited := now.Sub(l.pressed)
 		if waited < u.LanePause {
 			return
 		}
 		// The pace that it shows while it presses. It may go on if it would be done in
 		// time and keeps nobody waiting; otherwise it must not press again at that pace.
-		shown := waited / time.Duration(max(1, u.LaneEntries-l.queue.Len()))
+		shown := waited / time.Duration(max(1, l.pressedAt-l.queue.Len()))
 		if time.Duration(u.LaneEntries/2)*shown <= u.LaneAge && !u.neighbours(l.presses, now) {
 			return
 		}

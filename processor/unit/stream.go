@@ -49,6 +49,7 @@ type stream struct {
 	rest    rest
 	wrote   time.Time     // when the unit last had something to write here
 	pressed *endpointLane // intake stands still for this lane to drain; nil: for none
+	hungry  *endpointLane // while it is idle no lane presses that is not full; nil: none
 	look    look          // whether somebody else would wait for it
 	madeWay time.Time     // when lanes last spilled to have its window move on
 	unread  []*kgo.Record // fetched while it stood still, in log order
@@ -154,13 +155,13 @@ func (u *Unit) full(s *stream, now time.Time) bool {
 	switch {
 	case s.tracker.Full():
 		return true
-	case s.kind != tier && u.Memory.Scarce(u.hungry(s)):
+	case s.kind != tier && u.Memory.Scarce(u.weighs(s)):
 		return true
 	case s.kind != tier:
 		// What was fetched while intake stood still is what goes on first; more is
 		// fetched only while little of it is left, since a resumed partition has to
 		// wait for the fetch under way.
-		return len(s.unread) >= u.hysteresis(s, 2*unreadLow)
+		return len(s.unread) >= u.hysteresis(s, 2*u.readAhead())
 	}
 	limit, scarce := u.WaitingRecords, u.Memory.HalfFull()
 	if scarce {
@@ -179,17 +180,21 @@ func (u *Unit) full(s *stream, now time.Time) bool {
 	return scarce || s.overflowed || 2*s.waiting.len() >= limit
 }
 
-// hungry is what the unit holds, as it counts for whether it may take more: twice that for a stream that is paused, so
+// weighs is what the unit holds, as it counts for whether it may take more: twice that for a stream that is paused, so
 // that it resumes when half of its share has gone.
-func (u *Unit) hungry(s *stream) int64 {
+func (u *Unit) weighs(s *stream) int64 {
 	if s.paused {
 		return 2 * u.held
 	}
 	return u.held
 }
 
-// unreadLow is how many unread records a stream may have and be fetched still.
-const unreadLow = 1024
+// readAhead is how many unread records a stream may have and be fetched still: the fewer the more units there are, since a fetch
+// brings something for many of them, and each of them works off its own the more slowly.
+func (u *Unit) readAhead() int {
+	const ofAll, least, most = 16384, 64, 1024
+	return min(max(ofAll/u.Memory.Units(), least), most)
+}
 
 // hysteresis is the limit at which a stream is paused, and half of it once it is:
 // it resumes when half has gone, not with each record.

@@ -31,6 +31,7 @@ const (
 	Repeats      Figure = "repeats"           // arrivals after the first of an event
 	Pending      Figure = "pending"           // answers without a verdict
 	Refused      Figure = "refused"           // answers that are no 2xx
+	Held         Figure = "holds"             // times that a delivery was put off without an attempt
 	Extra        Figure = "extra_deliveries"  // more than one for a key
 	HungRequests Figure = "hung_requests"     // taken and never answered
 	Ready        Figure = "ready_ms"          // from the start of the process

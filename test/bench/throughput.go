@@ -138,7 +138,11 @@ func (t throughput) system(ctx context.Context, m *run, during func(*node) error
 	if err != nil {
 		return nil, err
 	}
-	return t.collect(ctx, m, f, Figures{Peak: peak})
+	values, err := process.Scrape(ctx, n.metrics)
+	if err != nil {
+		return nil, err
+	}
+	return t.collect(ctx, m, f, Figures{Peak: peak, Held: values["barnabas_holds_total"]})
 }
 
 // collect adds to figures what the receiver knows. How old an event was says nothing here: all of them waited.

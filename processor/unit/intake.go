@@ -103,6 +103,9 @@ func (u *Unit) read(s *stream, now time.Time) {
 	}
 	if s.unread = s.unread[n:]; len(s.unread) == 0 {
 		s.unread = nil
+		if s.readOut() {
+			s.seenAll = now
+		}
 	}
 	s.keepUnread()
 }

@@ -51,6 +51,8 @@ func (l *endpointLane) idle(now time.Time) bool {
 const (
 	// recently is how long an endpoint counts as one that is at work.
 	recently = 10 * time.Second
+	// unseenFor is how long backlogs are worked off in their order before the rest of the log is looked at.
+	unseenFor = 30 * time.Second
 	// lookEvery bounds how old the answer to whether there are neighbours may be.
 	lookEvery = 100 * time.Millisecond
 	// looksPer bounds for how many deliveries that find their lane full it is the same: one for so many lanes and records
@@ -89,7 +91,8 @@ func (u *Unit) neighbours(s *stream, now time.Time) bool {
 
 // lookRound looks for a neighbour among what is fetched, and among the endpoints at work if there may be more in the log than that;
 // and counts what it looks at. A lane that has something to do is none: what comes next for it would only
-// wait there. Where every endpoint has a backlog, each waits for itself, and nothing goes round.
+// wait there. Where every endpoint has a backlog, each waits for itself, and nothing goes round. But who has not been at work may
+// be behind all of it: so it goes round after a while, until the end of the log has been seen.
 func (u *Unit) lookRound(s *stream, now time.Time) (found bool, looked int) {
 	for _, r := range s.unread {
 		if r == nil || len(r.Key) == 0 {
@@ -102,6 +105,9 @@ func (u *Unit) lookRound(s *stream, now time.Time) (found bool, looked int) {
 	}
 	if s.expected >= s.end && !s.paused && !u.Memory.Full() {
 		return false, looked // what comes now is seen as soon as it is there
+	}
+	if now.Sub(s.seenAll) >= unseenFor {
+		return true, looked
 	}
 	for _, l := range u.lanes {
 		looked++

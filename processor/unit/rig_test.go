@@ -579,6 +579,9 @@ func (l *memlog) add(r *kgo.Record) {
 	l.records[r.Topic] = append(l.records[r.Topic], r)
 }
 
+// fetchMost is how many records one fetch brings at most.
+const fetchMost = 1000
+
 // deliver hands over what may be handed over of one topic.
 func (l *memlog) deliver(topic string) {
 	u := l.rig.unit
@@ -592,6 +595,10 @@ func (l *memlog) deliver(topic string) {
 	}
 	var batch []*kgo.Record
 	for ; l.next[topic] < len(l.records[topic]); l.next[topic]++ {
+		if len(batch) == fetchMost {
+			time.AfterFunc(time.Millisecond, func() { l.deliver(topic) })
+			break
+		}
 		if r := l.records[topic][l.next[topic]]; r.Partition == l.rig.number {
 			batch = append(batch, r)
 		}

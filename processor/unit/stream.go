@@ -50,6 +50,7 @@ type stream struct {
 	wrote   time.Time     // when the unit last had something to write here
 	pressed *endpointLane // intake stands still for this lane to drain; nil: for none
 	hungry  *endpointLane // while it is idle no lane presses that is not full; nil: none
+	seenAll time.Time     // when the end of its log was last reached
 	look    look          // whether somebody else would wait for it
 	madeWay time.Time     // when lanes last spilled to have its window move on
 	unread  []*kgo.Record // fetched while it stood still, in log order

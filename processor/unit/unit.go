@@ -259,6 +259,7 @@ func (u *Unit) start() {
 	close(u.started)
 	u.Log.Info("unit started", obs.KeyUnit, u.owner.Unit, obs.KeyClaims, u.arbiter.Len(), obs.KeyBreakers, len(u.facts))
 	for _, s := range u.streams {
+		s.seenAll = now
 		s.rouse(now)
 		u.Intake.Resume(s.topic, u.owner.Unit)
 	}

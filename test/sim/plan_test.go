@@ -3,6 +3,7 @@ package sim_test
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"net/http"
@@ -309,23 +310,31 @@ func (d *planner) compact() (string, func(*Run)) {
 // linesCompact waits for a moment in which no transaction is open in the topic of lines, and says whether none was ever aborted there, as far as the brokers tell.
 // kfake's compaction takes what is in an open one for written (limit 4 of package devbroker): were it aborted, nothing would
 // be left of the line. And it drops the marker of one that was aborted, and not the note of it (limit 12): nothing would be seen
-// any more of what the same producer commits later.
+// any more of what the same producer commits later. To read the topic takes time: what was written meanwhile has been seen by nobody.
 func (r *Run) linesCompact() bool {
 	lines := r.Catalogue().Lines()
 	for range 1000 {
-		open := false
-		for _, p := range r.cluster.PartitionInfos(lines) {
-			open = open || p.LastStableOffset < p.HighWatermark
-		}
-		if !open {
-			break
+		if before, open := r.ends(lines); !open {
+			records, err := r.readAll(lines)
+			if after, open := r.ends(lines); !open && maps.Equal(before, after) {
+				return err == nil && !slices.ContainsFunc(records[lines], func(record *kgo.Record) bool {
+					return record.Attrs.IsControl() && binary.BigEndian.Uint16(record.Key[2:]) == 0 // version, and then 0: abort
+				})
+			}
 		}
 		time.Sleep(7 * time.Millisecond)
 	}
-	records, err := r.readAll(lines)
-	return err == nil && !slices.ContainsFunc(records[lines], func(record *kgo.Record) bool {
-		return record.Attrs.IsControl() && binary.BigEndian.Uint16(record.Key[2:]) == 0 // version, and then 0: abort
-	})
+	return false
+}
+
+// ends are where the partitions of a topic end, and whether a transaction is open in one of them.
+func (r *Run) ends(topic string) (ends map[int32]int64, open bool) {
+	ends = map[int32]int64{}
+	for _, p := range r.cluster.PartitionInfos(topic) {
+		ends[p.Partition] = p.HighWatermark
+		open = open || p.LastStableOffset < p.HighWatermark
+	}
+	return ends, open
 }
 
 func (d *planner) stop() (string, func(*Run)) {

@@ -93,7 +93,7 @@ func (u *Unit) serve(l *endpointLane, now time.Time) bool {
 	u.relieve(l, now)
 	u.attempt(l, it, ep, ticket)
 	if l.queue.Len() == 0 {
-		u.ranEmpty(l, now)
+		u.feed(l, now)
 	}
 	return true
 }

@@ -75,15 +75,8 @@ func TestUnit_AFloodComesBackAtItsPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, withChance).start()
-		r.endpoint("flooded")
-		r.endpoint("other")
 		const n, takesFor = 5000, 20 * time.Millisecond
-		r.sender.answer(takes(map[string]time.Duration{"flooded": takesFor}))
-		r.event("other", "", `{}`)
-		for range n {
-			r.event("flooded", "", `{}`)
-		}
-		r.event("other", "", `{}`)
+		r.flood(n, takesFor)
 		time.Sleep(n * takesFor * 3 / 2)
 		require.Len(t, r.sender.seen("flooded"), n, "in little more than it takes")
 		spilled := r.metric("barnabas_holds_total", metrics.HoldLaneFull) + r.metric("barnabas_holds_total", metrics.HoldLaneAge)
@@ -99,14 +92,7 @@ func TestUnit_AFloodIsNotGivenUpEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, takesFor, lifetime = 2000, time.Second, 10 * time.Minute
 		r := newRig(t, withChance, func(r *rig) { r.Policy.Lifetime = lifetime }).start()
-		r.endpoint("flooded")
-		r.endpoint("other")
-		r.sender.answer(takes(map[string]time.Duration{"flooded": takesFor}))
-		r.event("other", "", `{}`)
-		for range n {
-			r.event("flooded", "", `{}`)
-		}
-		r.event("other", "", `{}`)
+		r.flood(n, takesFor)
 		time.Sleep(lifetime / 2)
 		require.Empty(t, r.letters())
 		r.sender.always(204)
@@ -123,15 +109,8 @@ func TestUnit_AFloodIsReadAsFastAsItIsSettled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, withChance, func(r *rig) { r.Memory = caps.NewMemory(1 << 30) }).start()
-		r.endpoint("flooded")
-		r.endpoint("other")
 		const n = 6 * tracker.Window
-		r.sender.answer(takes(map[string]time.Duration{"flooded": 20 * time.Millisecond}))
-		r.event("other", "", `{}`)
-		for range n {
-			r.event("flooded", "", `{}`)
-		}
-		r.event("other", "", `{}`)
+		r.flood(n, 20*time.Millisecond)
 		begun := time.Now()
 		beats := time.Duration(n/r.BatchOutcomes) * r.settler.beat
 		time.Sleep(3 * beats)
@@ -142,6 +121,18 @@ func TestUnit_AFloodIsReadAsFastAsItIsSettled(t *testing.T) {
 		<-r.unit.Done()
 		time.Sleep(time.Second) // a beat that was wanted finds nobody
 	})
+}
+
+// flood makes two endpoints and appends n events for the one, which takes a while for each, between two for the other.
+func (r *rig) flood(n int, takesFor time.Duration) {
+	r.endpoint("flooded")
+	r.endpoint("other")
+	r.sender.answer(takes(map[string]time.Duration{"flooded": takesFor}))
+	r.event("other", "", `{}`)
+	for range n {
+		r.event("flooded", "", `{}`)
+	}
+	r.event("other", "", `{}`)
 }
 
 // withChance draws anew each time, the same in each run.

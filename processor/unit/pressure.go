@@ -16,14 +16,14 @@ func (u *Unit) press(s *stream, l *endpointLane, now time.Time) {
 	if n < u.plenty() {
 		return
 	}
-	full := n >= u.LaneEntries
+	full, neighbours := n >= u.LaneEntries, u.neighbours
 	if full {
-		l.flooded = now
+		l.flooded, neighbours = now, u.neighboursNow
 	}
-	if s.kind == tier || l.presses != nil || !full && s.hungry != nil && s.hungry.idle(now) {
+	if s.kind == tier || l.presses != nil || !full && s.hungry != nil && s.hungry.starves(now) {
 		return
 	}
-	if half := u.halfTime(l); full && half <= u.LanePause || half <= u.LaneAge && !u.neighboursNow(s, full, now) {
+	if half := u.halfTime(l); full && half <= u.LanePause || half <= u.LaneAge && !neighbours(s, now) {
 		s.pressed, l.presses, l.pressed, l.pressedAt = l, s, now, n
 		u.alarms.set(l, now.Add(u.LanePause))
 	}
@@ -32,8 +32,8 @@ func (u *Unit) press(s *stream, l *endpointLane, now time.Time) {
 // plenty is how many deliveries keep a lane busy for longer than it takes to fetch more.
 func (u *Unit) plenty() int { return max(1, u.LaneEntries/4) }
 
-// ranEmpty has intake go on until a lane that has run empty has something again: that may be behind what is for a lane that has plenty.
-func (u *Unit) ranEmpty(hungry *endpointLane, now time.Time) {
+// feed has intake go on until a lane that has run empty has something again: that may be behind what is for a lane that has plenty.
+func (u *Unit) feed(hungry *endpointLane, now time.Time) {
 	for _, s := range u.streams {
 		if l := s.pressed; l != nil && l.pressedAt < u.LaneEntries {
 			s.pressed, l.presses = nil, nil
@@ -43,8 +43,8 @@ func (u *Unit) ranEmpty(hungry *endpointLane, now time.Time) {
 	}
 }
 
-// idle says that the lane of an endpoint at work has nothing to do.
-func (l *endpointLane) idle(now time.Time) bool {
+// starves says that the lane of an endpoint at work has nothing to do.
+func (l *endpointLane) starves(now time.Time) bool {
 	return l.queue.Len() == 0 && now.Sub(l.arrived) < recently
 }
 
@@ -67,11 +67,8 @@ type look struct {
 	good  int // for so many deliveries that find their lane full
 }
 
-// neighboursNow is for a delivery that joins a lane. If it finds it full, the answer decides whether it is spilled.
-func (u *Unit) neighboursNow(s *stream, full bool, now time.Time) bool {
-	if !full {
-		return u.neighbours(s, now)
-	}
+// neighboursNow is for a delivery that finds its lane full: the answer decides whether it is spilled.
+func (u *Unit) neighboursNow(s *stream, now time.Time) bool {
 	if s.look.good == 0 {
 		s.look.at = time.Time{}
 	}
@@ -111,7 +108,7 @@ func (u *Unit) lookRound(s *stream, now time.Time) (found bool, looked int) {
 	}
 	for _, l := range u.lanes {
 		looked++
-		if l.idle(now) && now.Sub(l.flooded) >= recently {
+		if l.starves(now) && now.Sub(l.flooded) >= recently {
 			return true, looked
 		}
 	}

@@ -21,8 +21,9 @@ type settling struct {
 
 // settled pairs an outcome with the source record that it settles.
 type settled struct {
-	it  *item
-	out *settle.Outcome
+	it    *item
+	out   *settle.Outcome
+	bytes int64 // of its records
 }
 
 // len is how many outcomes are not settled yet.
@@ -31,11 +32,12 @@ func (s *settling) len() int { return len(s.gathered) + len(s.sealed) }
 // outcome notes what an item came to: the records that take its place. The
 // source stays unsettled until they are written.
 func (u *Unit) outcome(it *item, records ...*kgo.Record) {
-	u.settling.gathered = append(u.settling.gathered, settled{it, &settle.Outcome{
-		Records: records,
-		Trim:    func() []*kgo.Record { return u.trimmed(it) },
-	}})
-	u.settling.bytes.Add(size(records))
+	one := settled{it: it, out: &settle.Outcome{Records: records, Trim: func() []*kgo.Record { return u.trimmed(it) }}}
+	for _, r := range records {
+		one.bytes += int64(len(r.Value))
+	}
+	u.settling.gathered = append(u.settling.gathered, one)
+	u.settling.bytes.Add(one.bytes)
 	now := time.Now()
 	u.rouseWhere(records, now)
 	u.step(it, now)
@@ -49,14 +51,6 @@ func (u *Unit) want() {
 	}
 	s.wanted = true
 	u.Settler.Want(u)
-}
-
-// size is what an outcome counts in a batch, in bytes.
-func size(records []*kgo.Record) (bytes int64) {
-	for _, r := range records {
-		bytes += int64(len(r.Value))
-	}
-	return bytes
 }
 
 // Gathered implements settle.Source.
@@ -94,7 +88,7 @@ func (u *Unit) seal(tag string, limit int64) *settle.Batch {
 			}
 			continue
 		}
-		bytes += size(one.out.Records)
+		bytes += one.bytes
 		s.sealed = append(s.sealed, one)
 		batch.Outcomes = append(batch.Outcomes, one.out)
 		done[one.it.stream] = append(done[one.it.stream], one.it.offset)

@@ -49,7 +49,7 @@ type stream struct {
 	rest    rest
 	wrote   time.Time     // when the unit last had something to write here
 	pressed *endpointLane // intake stands still for this lane to drain; nil: for none
-	hungry  *endpointLane // while it is idle no lane presses that is not full; nil: none
+	hungry  *endpointLane // while it starves no lane presses that is not full; nil: none
 	seenAll time.Time     // when the end of its log was last reached
 	look    look          // whether somebody else would wait for it
 	madeWay time.Time     // when lanes last spilled to have its window move on
@@ -230,8 +230,7 @@ func (u *Unit) moveOn(now time.Time) {
 		switch {
 		case s.kind != tier && s.tracker.HalfFull():
 			u.makeWay(s, lowest+tracker.Window/4, now)
-		case s.atLeast == 0 || s.quiet.After(now) || !s.tracker.Full():
-		default:
+		case s.atLeast > 0 && !s.quiet.After(now) && s.tracker.Full():
 			for _, it := range s.waiting.below(lowest + tracker.Window/2) {
 				u.goRound(it, now)
 			}

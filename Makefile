@@ -130,7 +130,6 @@ generate: ## go generate
 .PHONY: golden
 golden: ## Rewrite the golden files of testdata/ (tests named Golden)
 	BARNABAS_TEST_GOLDEN_WRITE=1 $(GO) test -count=1 -run Golden ./...
-	$(GO) test -count=1 -run Golden ./schemas -update
 
 .PHONY: docs
 docs: ## Rewrite the pages of docs/ that mirror code (tests named Docs)

@@ -24,7 +24,7 @@ func fuzzKind(f *testing.F, name string) {
 	_, err := k.encode(k.sample()) // the schemas are compiled now, and not while it is measured
 	require.NoError(f, err)
 	for version := 1; version <= k.version; version++ {
-		b, err := os.ReadFile(golden(k, version, "bin"))
+		b, err := os.ReadFile(goldenFile(k, version, "bin"))
 		require.NoError(f, err)
 		f.Add(b)
 		f.Add(b[:len(b)-1])

@@ -2,7 +2,6 @@ package schemas_test
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,15 +9,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-)
 
-var update = flag.Bool("update", false, "rewrite the golden files of the newest version of each record")
+	"github.com/barnabas-webhooks/barnabas/internal/testkit/golden"
+)
 
 // Each version of each record has three golden files: its schema, a sample's
 // bytes, and what those decode to. Those of older versions are never rewritten,
-// not even by -update: their bytes are in somebody's topic.
+// not even by make golden: their bytes are in somebody's topic.
 
-func golden(k kind, version int, ext string) string {
+func goldenFile(k kind, version int, ext string) string {
 	return filepath.Join("testdata", "golden", fmt.Sprintf("%s.v%d.%s", k.name, version, ext))
 }
 
@@ -31,8 +30,8 @@ func schemaFile(t *testing.T, k kind, version int) []byte {
 
 func readGolden(t *testing.T, k kind, version int, ext string) []byte {
 	t.Helper()
-	b, err := os.ReadFile(golden(k, version, ext))
-	require.NoError(t, err, "run: go test ./schemas -run Golden -update")
+	b, err := os.ReadFile(goldenFile(k, version, ext))
+	require.NoError(t, err, "no such file yet: make golden writes it")
 	return b
 }
 
@@ -43,20 +42,18 @@ func asJSON(t *testing.T, v any) []byte {
 	return append(b, '\n')
 }
 
+// Not parallel, nor are its subtests: under make golden it writes what the
+// others read, and parallel tests start only when those that aren't have ended.
+//
+//nolint:paralleltest // see above
 func TestGolden_NewestVersionIsWhatIsWritten(t *testing.T) {
-	t.Parallel()
 	for _, k := range kinds() {
 		t.Run(k.name, func(t *testing.T) {
-			t.Parallel()
 			b, err := k.encode(k.sample())
 			require.NoError(t, err)
-			if *update {
-				require.NoError(t, os.MkdirAll(filepath.Join("testdata", "golden"), 0o750))
-				require.NoError(t, os.WriteFile(golden(k, k.version, "avsc"), schemaFile(t, k, k.version), 0o600))
-				require.NoError(t, os.WriteFile(golden(k, k.version, "bin"), b, 0o600))
-				require.NoError(t, os.WriteFile(golden(k, k.version, "json"), asJSON(t, k.sample()), 0o600))
-			}
-			require.Equal(t, readGolden(t, k, k.version, "bin"), b)
+			golden.Check(t, goldenFile(k, k.version, "avsc"), schemaFile(t, k, k.version))
+			golden.Check(t, goldenFile(k, k.version, "bin"), b)
+			golden.Check(t, goldenFile(k, k.version, "json"), asJSON(t, k.sample()))
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl"
@@ -37,6 +38,11 @@ func (e *PingError) Error() string {
 // Unwrap returns the last broker's error.
 func (e *PingError) Unwrap() error { return e.Err }
 
+// metadataMinAge is how soon after the last look at the cluster a client may look again. The client writes what a broker refused
+// for a moment only after such a look, and among that is each write that came before the end of the transaction before
+// was told to all partitions (CONCURRENT_TRANSACTIONS, KIP-890): with the client's own 5 s, nothing would be settled for so long.
+const metadataMinAge = 100 * time.Millisecond
+
 // Options are the client options that every Kafka client of the process shares.
 // The configuration is validated, and files are read once so that a missing or
 // broken one is reported at start.
@@ -49,6 +55,7 @@ func (c Config) Options(log *slog.Logger) ([]kgo.Opt, error) {
 		kgo.ClientID(c.ClientID),
 		kgo.RequestTimeoutOverhead(c.RequestTimeout),
 		kgo.RetryTimeout(c.RetryTimeout),
+		kgo.MetadataMinAge(metadataMinAge),
 		kgo.WithLogger(kslog.New(Logger(log))),
 	}
 	dial, err := c.dialer()

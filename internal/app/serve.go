@@ -16,10 +16,11 @@ import (
 // Serve runs a process against the Kafka of its configuration until ctx ends.
 // Its log goes to stderr.
 func Serve(ctx context.Context, cfg *config.Config, version string, stderr io.Writer) error {
-	log, err := obs.Logger(stderr, cfg.Log.Format, cfg.Log.Level)
+	log, flush, err := obs.BatchedLogger(stderr, cfg.Log.Format, cfg.Log.Level)
 	if err != nil {
 		return fmt.Errorf("log: %w", err)
 	}
+	defer flush()
 	a, err := New(cfg, Options{Log: log, Version: version})
 	if err != nil {
 		return err

@@ -70,7 +70,7 @@ func (u *Unit) finished(l *endpointLane, it *item, ep *endpoint.Endpoint, ticket
 	if u.Policy.MaxRetryAfter > 0 && res.RetryAfter >= u.Policy.MaxRetryAfter { // cut where it was read, too
 		u.Metrics.RetryAfterCut.Inc()
 	}
-	u.report(it, &res, &decision)
+	u.report(it, &res, &decision, now)
 	report := u.attemptRecord(it, &res, &decision)
 	switch decision.Kind {
 	case retry.Delivered:
@@ -196,7 +196,7 @@ func spentBy(d *schemas.Delivery) retry.Spent {
 }
 
 // report writes the one canonical log line of an attempt.
-func (u *Unit) report(it *item, res *deliver.Result, decision *retry.Decision) {
+func (u *Unit) report(it *item, res *deliver.Result, decision *retry.Decision, now time.Time) {
 	d := it.delivery
 	level := slog.LevelInfo
 	if decision.Kind != retry.Delivered {
@@ -220,5 +220,8 @@ func (u *Unit) report(it *item, res *deliver.Result, decision *retry.Decision) {
 	if res.Error != "" {
 		line = append(line, slog.String(obs.KeyError, res.Error))
 	}
-	u.Log.LogAttrs(u.attempts, level, "attempt", line...)
+	// Past the logger, which would look up the caller for each line: nobody asks for it.
+	r := slog.NewRecord(now, level, "attempt", 0)
+	r.AddAttrs(line...)
+	_ = u.Log.Handler().Handle(u.attempts, r)
 }

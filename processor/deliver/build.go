@@ -42,12 +42,11 @@ func (s *Sender) build(ctx context.Context, r Request, seen *observer, now time.
 	if err != nil {
 		return nil, err
 	}
-	req := &http.Request{
-		Method: http.MethodPost, URL: u, Host: u.Host, Header: header,
-		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}
+	req := new(http.Request).WithContext(ctx) // which copies the request: better an empty one
+	req.Method, req.URL, req.Host, req.Header = http.MethodPost, u, u.Host, header
+	req.Proto, req.ProtoMajor, req.ProtoMinor = "HTTP/1.1", 1, 1
 	setBody(req, r.Delivery.Payload, seen)
-	return req.WithContext(ctx), nil
+	return req, nil
 }
 
 // setBody makes the body replayable: a request that was refused unprocessed goes out again whole, or not at all. It is of

@@ -71,6 +71,8 @@ type Dialer struct {
 	proxy  *url.URL
 	bypass bypass
 	health *Health
+
+	checked checked
 }
 
 // maxAddresses bounds the addresses of one name that are tried.
@@ -115,9 +117,16 @@ func (d *Dialer) Health() *Health { return d.health }
 // Guard is the judge that the dialer obeys.
 func (d *Dialer) Guard() *Guard { return d.guard }
 
-// CheckURL is the package's CheckURL by this dialer's configuration.
+// CheckURL is the package's CheckURL by this dialer's configuration. The URL is shared: it must not be changed.
 func (d *Dialer) CheckURL(raw string) (*url.URL, error) {
-	return CheckURL(raw, URLOptions{AllowHTTP: d.cfg.AllowHTTP, Guard: d.guard})
+	if u := d.checked.get(raw); u != nil {
+		return u, nil
+	}
+	u, err := CheckURL(raw, URLOptions{AllowHTTP: d.cfg.AllowHTTP, Guard: d.guard})
+	if err == nil {
+		d.checked.put(raw, u)
+	}
+	return u, err
 }
 
 // ProxyFor is the proxy to reach u through, nil for none.

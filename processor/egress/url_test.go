@@ -2,6 +2,7 @@ package egress_test
 
 import (
 	"errors"
+	"fmt"
 	"net/url"
 	"strings"
 	"testing"
@@ -169,4 +170,30 @@ func FuzzCheckURL(f *testing.F) {
 		_, rest, _ := strings.Cut(raw, "://")
 		require.True(t, strings.HasPrefix(rest, u.Host))
 	})
+}
+
+// What was read once is remembered, of a bounded number of URLs; a refusal is made anew each time.
+func TestDialer_RemembersURLs(t *testing.T) {
+	t.Parallel()
+	d := dialer(t, &world{}, func(c *egress.Config) { c.AllowHTTP = false })
+	first, err := d.CheckURL("https://example.com/a?b")
+	require.NoError(t, err)
+	again, err := d.CheckURL("https://example.com/a?b")
+	require.NoError(t, err)
+	require.Same(t, first, again)
+	require.Equal(t, "https://example.com/a?b", first.String())
+	for range 2 {
+		_, err = d.CheckURL("http://example.com/a?b")
+		require.ErrorIs(t, err, egress.ErrBadURL)
+		_, err = d.CheckURL("https://169.254.169.254/")
+		require.ErrorIs(t, err, egress.ErrBlocked)
+	}
+	for i := range 4096 {
+		_, err = d.CheckURL(fmt.Sprintf("https://example.com/%d", i))
+		require.NoError(t, err)
+	}
+	again, err = d.CheckURL("https://example.com/a?b")
+	require.NoError(t, err)
+	require.NotSame(t, first, again, "forgotten among so many")
+	require.Equal(t, first, again)
 }

@@ -208,7 +208,7 @@ func (p *Processor) group() (*kgo.Client, error) {
 		// A new group, and one whose offsets retention has overtaken, starts at what there is: nothing is skipped.
 		kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.MaxDecompressBatchBytes(maxBatch), kgo.FetchMaxWait(p.opts.FetchWait),
-		kgo.FetchMaxBytes(fetchBytes(p.opts.MaxMemory)), kgo.FetchMaxPartitionBytes(1<<20),
+		kgo.FetchMaxBytes(fetchBytes(p.opts.MaxMemory)), kgo.FetchMaxPartitionBytes(partitionBytes),
 		kgo.OnPartitionsAssigned(o.assigned), kgo.OnPartitionsRevoked(o.revoked), kgo.OnPartitionsLost(o.lost),
 		kgo.OnOffsetsFetched(o.fetched), kgo.OnPartitionsCallbackBlocked(p.rebalanceBlocked),
 	)
@@ -217,6 +217,10 @@ func (p *Processor) group() (*kgo.Client, error) {
 // fetchBytes bounds one fetch from one broker. What was fetched and not polled yet is not charged to the memory budget,
 // one such fetch for each broker; and it is compressed, as it comes.
 func fetchBytes(memory int64) int32 { return int32(min(max(memory/32, 1<<20), 16<<20)) }
+
+// partitionBytes bounds what one fetch brings of a partition. The next one is under way before its unit can say that it has
+// enough, so that with the client's own 1 MiB, and hundreds of partitions, a backlog would fill the memory in the first second.
+const partitionBytes = 256 << 10
 
 // writeBytes bounds one produce request of the settler. The client keeps the buffers that requests are made in.
 const writeBytes = 4 << 20

@@ -193,7 +193,7 @@ func (u *Unit) weighs(s *stream) int64 {
 // readAhead is how many unread records a stream may have and be fetched still: the fewer the more units there are, since a fetch
 // brings something for many of them, and each of them works off its own the more slowly.
 func (u *Unit) readAhead() int {
-	const ofAll, least, most = 16384, 64, 1024
+	const ofAll, least, most = 4096, 64, 1024
 	return min(max(ofAll/u.Memory.Units(), least), most)
 }
 

@@ -20,6 +20,7 @@ import (
 // Bounds that follow from the topics' retention (DESIGN.md section 2).
 const (
 	maxWindow = 25 * time.Hour                 // the idempotency topic keeps claims for 26 h
+	minWindow = time.Minute                    // sends that are tried again within it are one delivery
 	maxTier   = 72 * time.Hour                 // the retry topics keep deliveries for 7 d
 	maxBody   = Size(schemas.MaxSendBodyBytes) // holds the largest payload in base64
 	// minClaimsCache holds what claims on disk cannot do without.
@@ -77,8 +78,9 @@ func (v *validator) common(c *Config) {
 	v.bounds(c)
 	v.egress(c.Egress)
 	v.listeners(c)
-	v.check(c.Idempotency.Window > 0 && c.Idempotency.Window <= maxWindow, "idempotency.window",
-		"must be more than 0 and at most %s, as claims are kept for 26h; not %s", maxWindow, c.Idempotency.Window)
+	v.check(c.Idempotency.Window >= minWindow && c.Idempotency.Window <= maxWindow, "idempotency.window",
+		"must be at least %s, as a producer's retries take as long, and at most %s, as claims are kept for 26h; not %s",
+		minWindow, maxWindow, c.Idempotency.Window)
 	v.check(c.Claims.Cache >= minClaimsCache, "claims.cache", "must be at least %s, not %s", minClaimsCache, c.Claims.Cache)
 	v.check(c.Endpoints.RotationOverlap >= 0, "endpoints.rotation_overlap", "must not be negative")
 	v.check(c.Endpoints.SecretKey == "" || c.Endpoints.SecretKeyFile == "", "endpoints.secret_key",

@@ -56,6 +56,7 @@ func TestValidate_NamesKeyAndNumbers(t *testing.T) {
 		"tier beyond retention":   {func(c *config.Config) { c.Retry.Tiers = []time.Duration{200 * time.Hour} }, []string{"retry.tiers: item 1"}}, // C-133
 		"lifetime too short":      {func(c *config.Config) { c.Retry.Lifetime = time.Hour }, []string{"retry.lifetime: 1h0m0s is shorter than the sum of retry.caps, 25h11m5s"}},
 		"negative Retry-After":    {func(c *config.Config) { c.Retry.MaxRetryAfter = -1 }, []string{"retry.max_retry_after"}},
+		"window of no use":        {func(c *config.Config) { c.Idempotency.Window = time.Second }, []string{"idempotency.window: must be at least 1m0s"}},
 		"window beyond retention": {func(c *config.Config) { c.Idempotency.Window = 48 * time.Hour }, []string{"idempotency.window"}},
 		"breaker thresholds":      {func(c *config.Config) { c.Breaker.ConsecutiveHard = 30 }, []string{"breaker.consecutive_any: 20 is less than consecutive_hard 30"}},
 		"breaker ratio":           {func(c *config.Config) { c.Breaker.WindowRatio = 50 }, []string{"breaker.window_ratio"}},

@@ -20,9 +20,10 @@ import (
 // Bounds that follow from the topics' retention (DESIGN.md section 2).
 const (
 	maxWindow = 25 * time.Hour                 // the idempotency topic keeps claims for 26 h
-	minWindow = time.Minute                    // sends that are tried again within it are one delivery
 	maxTier   = 72 * time.Hour                 // the retry topics keep deliveries for 7 d
 	maxBody   = Size(schemas.MaxSendBodyBytes) // holds the largest payload in base64
+	// minWindow is how long a producer's retries take at least: sends within the window are one delivery.
+	minWindow = time.Minute
 	// minClaimsCache holds what claims on disk cannot do without.
 	minClaimsCache = 8 * MiB
 	// maxTransaction is the brokers' default transaction.max.timeout.ms.

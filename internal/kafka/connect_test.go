@@ -43,14 +43,24 @@ func ping(t *testing.T, conf kafka.Config) error {
 	return conf.Ping(t.Context(), cl)
 }
 
-func cluster(t *testing.T, opts ...kfake.Opt) kafka.Config {
+func broker(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 	t.Helper()
 	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...)
 	require.NoError(t, err)
 	t.Cleanup(c.Close)
+	return c
+}
+
+// at is the configuration for a cluster.
+func at(c *kfake.Cluster) kafka.Config {
 	conf := kafka.DefaultConfig()
 	conf.Brokers = c.ListenAddrs()
 	return conf
+}
+
+func cluster(t *testing.T, opts ...kfake.Opt) kafka.Config {
+	t.Helper()
+	return at(broker(t, opts...))
 }
 
 func TestOptions_PlainConnection(t *testing.T) {

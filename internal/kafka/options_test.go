@@ -2,7 +2,6 @@ package kafka_test
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"time"
 
@@ -11,19 +10,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/barnabas-webhooks/barnabas/internal/kafka"
 )
 
 // A write that a broker refuses for a moment is written a moment later, and not when the client's 5 s are over.
 func TestOptions_RefusedForAMoment(t *testing.T) {
 	t.Parallel()
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
-	require.NoError(t, err)
-	t.Cleanup(broker.Close)
-	conf := kafka.DefaultConfig()
-	conf.Brokers = broker.ListenAddrs()
-	opts, err := conf.Options(slog.New(slog.DiscardHandler))
+	broker := broker(t, kfake.SeedTopics(1, "t"))
+	opts, err := at(broker).Options(quietLog())
 	require.NoError(t, err)
 	client, err := kgo.NewClient(append(opts, kgo.DefaultProduceTopic("t"))...)
 	require.NoError(t, err)

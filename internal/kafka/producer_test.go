@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"log/slog"
 	"testing"
 	"time"
 
@@ -18,14 +17,12 @@ import (
 // producer goes on with another one as soon as the broker gives ids again.
 func TestProducer_OutlivesARefusedProducerID(t *testing.T) {
 	t.Parallel()
-	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t"))
-	require.NoError(t, err)
-	t.Cleanup(broker.Close)
+	broker := broker(t, kfake.SeedTopics(1, "t"))
 	made := 0
 	producer, err := kafka.NewProducer(func() (*kgo.Client, error) {
 		made++
 		return kgo.NewClient(kgo.SeedBrokers(broker.ListenAddrs()...), kgo.ProducerLinger(0))
-	}, slog.New(slog.DiscardHandler))
+	}, quietLog())
 	require.NoError(t, err)
 	t.Cleanup(producer.Close)
 	produce := func() error {

@@ -25,32 +25,27 @@ func BatchedLogger(w io.Writer, format, level string) (log *slog.Logger, flush f
 	if err != nil {
 		return nil, nil, err
 	}
+	out.timer = time.AfterFunc(lineDelay, out.flush)
 	return slog.New(prompt{log.Handler(), out}), out.flush, nil
 }
 
 // lines gathers what is written. An error of the writer below is nobody's business: there is nowhere to say it.
 type lines struct {
-	w io.Writer
+	w     io.Writer
+	timer *time.Timer // flushes; runs while there is something
 
-	mu    sync.Mutex // guards buf, due
-	buf   []byte
-	timer *time.Timer // flushes; nil until there was a first line
-	due   bool        // the timer runs
+	mu  sync.Mutex // guards buf
+	buf []byte
 }
 
 func (l *lines) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.buf = append(l.buf, p...)
-	switch {
-	case len(l.buf) >= linesFull:
-		l.writeOut()
-	case l.due:
-	case l.timer == nil:
-		l.due, l.timer = true, time.AfterFunc(lineDelay, l.flush)
-	default:
-		l.due = true
+	if len(l.buf) == 0 {
 		l.timer.Reset(lineDelay)
+	}
+	if l.buf = append(l.buf, p...); len(l.buf) >= linesFull {
+		l.writeOut()
 	}
 	return len(p), nil
 }
@@ -58,7 +53,6 @@ func (l *lines) Write(p []byte) (int, error) {
 func (l *lines) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.due = false
 	l.writeOut()
 }
 

@@ -37,12 +37,18 @@ func (w *writes) take() (counts []int) {
 	return counts
 }
 
+func batched(t *testing.T, format string) (out *writes, log *slog.Logger, flush func()) {
+	t.Helper()
+	out = &writes{}
+	log, flush, err := obs.BatchedLogger(out, format, "info")
+	require.NoError(t, err)
+	return out, log, flush
+}
+
 func TestBatchedLogger_LinesGoOutTogetherAndSoon(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var out writes
-		log, flush, err := obs.BatchedLogger(&out, obs.FormatJSON, "info")
-		require.NoError(t, err)
+		out, log, flush := batched(t, obs.FormatJSON)
 		for range 2 { // the timer starts anew
 			log.Info("a")
 			log.With("k", 1).WithGroup("g").Info("b", "k", 2)
@@ -68,9 +74,7 @@ func TestBatchedLogger_LinesGoOutTogetherAndSoon(t *testing.T) {
 func TestBatchedLogger_IsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var out writes
-		log, flush, err := obs.BatchedLogger(&out, obs.FormatText, "info")
-		require.NoError(t, err)
+		out, log, flush := batched(t, obs.FormatText)
 		long := strings.Repeat("x", 1000)
 		for range 100 {
 			log.Info(long)
@@ -88,9 +92,7 @@ func TestBatchedLogger_IsBounded(t *testing.T) {
 // Under the race detector: lines of many goroutines come whole, each once.
 func TestBatchedLogger_ManyWriters(t *testing.T) {
 	t.Parallel()
-	var out writes
-	log, flush, err := obs.BatchedLogger(&out, obs.FormatText, "info")
-	require.NoError(t, err)
+	out, log, flush := batched(t, obs.FormatText)
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {

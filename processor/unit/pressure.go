@@ -36,7 +36,7 @@ func (u *Unit) plenty() int { return max(1, u.LaneEntries/4) }
 func (u *Unit) feed(hungry *endpointLane, now time.Time) {
 	for _, s := range u.streams {
 		if l := s.pressed; l != nil && l.pressedAt < u.LaneEntries {
-			s.pressed, l.presses = nil, nil
+			l.letGo()
 			s.hungry = hungry
 			u.read(s, now)
 		}
@@ -134,8 +134,11 @@ func (u *Unit) relieve(l *endpointLane, now time.Time) {
 		}
 		l.pace = max(l.pace, shown)
 	}
-	l.presses.pressed, l.presses = nil, nil
+	l.letGo()
 }
+
+// letGo lets intake go on.
+func (l *endpointLane) letGo() { l.presses.pressed, l.presses = nil, nil }
 
 // halfTime is how long the half of a full lane takes.
 func (u *Unit) halfTime(l *endpointLane) time.Duration {

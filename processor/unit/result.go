@@ -205,23 +205,21 @@ func (u *Unit) report(it *item, res *deliver.Result, decision *retry.Decision, n
 	if !u.Log.Enabled(u.attempts, level) {
 		return
 	}
-	line := make([]slog.Attr, 0, 16)
-	line = append(line,
+	// Past the logger, which would look up the caller for each line: nobody asks for it.
+	line := slog.NewRecord(now, level, "attempt", 0)
+	line.AddAttrs(
 		slog.String(obs.KeyDeliveryID, d.ID), slog.String(obs.KeyEndpointID, d.EndpointID), slog.String(obs.KeyTenant, d.Tenant),
 		slog.String(obs.KeyEventType, d.EventType), slog.Int(obs.KeyAttempt, d.Attempts), slog.Int(obs.KeyReplay, d.Replays),
 		slog.String(obs.KeyClass, string(res.Class)), slog.Int(obs.KeyStatus, res.Status), slog.Duration(obs.KeyDuration, res.Duration),
 		slog.String(obs.KeyDecision, string(decision.Kind)))
 	if !decision.Due.IsZero() {
-		line = append(line, slog.Time(obs.KeyDueAt, decision.Due))
+		line.AddAttrs(slog.Time(obs.KeyDueAt, decision.Due))
 	}
 	if res.RetryAfter > 0 {
-		line = append(line, slog.Duration(obs.KeyRetryAfter, res.RetryAfter))
+		line.AddAttrs(slog.Duration(obs.KeyRetryAfter, res.RetryAfter))
 	}
 	if res.Error != "" {
-		line = append(line, slog.String(obs.KeyError, res.Error))
+		line.AddAttrs(slog.String(obs.KeyError, res.Error))
 	}
-	// Past the logger, which would look up the caller for each line: nobody asks for it.
-	r := slog.NewRecord(now, level, "attempt", 0)
-	r.AddAttrs(line...)
-	_ = u.Log.Handler().Handle(u.attempts, r)
+	_ = u.Log.Handler().Handle(u.attempts, line)
 }

@@ -6,7 +6,7 @@ const (
 	KeyComponent       = "component" // the part that logs: api, processor, kafka, ...
 	KeyError           = "err"
 	KeyCause           = "cause"    // why something ended: a shutdown, a revocation
-	KeyDuration        = "duration" // a time.Duration
+	KeyDuration        = "duration" // as text, such as 12.5ms: so are all durations
 	KeyEndpointID      = "endpoint_id"
 	KeyTenant          = "tenant"
 	KeyDeliveryID      = "delivery_id"

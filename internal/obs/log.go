@@ -43,7 +43,7 @@ func Logger(w io.Writer, format, level string) (*slog.Logger, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := &slog.HandlerOptions{Level: lv}
+	opts := &slog.HandlerOptions{Level: lv, ReplaceAttr: readable}
 	switch format {
 	case FormatText:
 		return slog.New(slog.NewTextHandler(w, opts)), nil
@@ -52,4 +52,13 @@ func Logger(w io.Writer, format, level string) (*slog.Logger, error) {
 	default:
 		return nil, fmt.Errorf("%w, not %q", ErrLogFormat, format)
 	}
+}
+
+// readable writes durations as 1.5s in JSON too, as in text and in the configuration: a bare number would be nanoseconds,
+// which nothing on the line says.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }

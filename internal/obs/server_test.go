@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -118,8 +119,8 @@ func TestLogger_FormatsAndLevels(t *testing.T) {
 	log, err := obs.Logger(&out, obs.FormatJSON, "warn")
 	require.NoError(t, err)
 	log.Info("no")
-	log.Warn("yes", obs.KeyEndpointID, "e1")
-	require.JSONEq(t, `{"level":"WARN","msg":"yes","endpoint_id":"e1"}`, dropTime(t, out.Bytes()))
+	log.Warn("yes", obs.KeyEndpointID, "e1", obs.KeyDuration, 1500*time.Millisecond)
+	require.JSONEq(t, `{"level":"WARN","msg":"yes","endpoint_id":"e1","duration":"1.5s"}`, dropTime(t, out.Bytes()))
 
 	out.Reset()
 	log, err = obs.Logger(&out, obs.FormatText, "DEBUG")

@@ -16,6 +16,7 @@ import (
 // Metrics are those of one process.
 type Metrics struct {
 	Events          *prometheus.CounterVec // by verdict
+	JudgeSeconds    prometheus.Histogram   // until the arbiter had its verdict
 	Attempts        *prometheus.CounterVec // by class
 	AttemptSeconds  prometheus.Histogram
 	EndToEndSeconds prometheus.Histogram // accepted until delivered at the first attempt
@@ -97,6 +98,7 @@ func New(reg prometheus.Registerer, g Gauges, consumed ...string) *Metrics {
 	}
 	m := &Metrics{
 		Events:          counter("events_total", "Events read, by the arbiter's verdict.", "verdict"),
+		JudgeSeconds:    histogram("judge_seconds", "Until the arbiter had its verdict on one keyed event. Where claims are on disk it may have to read there.", 0.0001, 15),
 		Attempts:        counter("attempts_total", "HTTP POSTs made, by what they came to.", "class"),
 		AttemptSeconds:  histogram("attempt_seconds", "Duration of one POST.", 0.001, 15),
 		EndToEndSeconds: histogram("first_attempt_delivery_seconds", "From acceptance to delivery, of deliveries that took one attempt.", 0.001, 20),
@@ -144,7 +146,7 @@ func New(reg prometheus.Registerer, g Gauges, consumed ...string) *Metrics {
 	claims(reg, g.Claims)
 	facts(reg, g.Facts)
 	m.atZero(consumed)
-	reg.MustRegister(m.Events, m.Attempts, m.AttemptSeconds, m.EndToEndSeconds, m.LateSeconds, m.Decisions, m.Holds, m.DeadLetters,
+	reg.MustRegister(m.Events, m.JudgeSeconds, m.Attempts, m.AttemptSeconds, m.EndToEndSeconds, m.LateSeconds, m.Decisions, m.Holds, m.DeadLetters,
 		m.Rerouted, m.RetryAfterCut, m.LogGapRecords, m.LineWaiting, m.LineSkipped, m.BreakersOpen, m.BreakerChanges, m.InFlight, m.MemoryBytes, m.WidthCuts,
 		m.Units, m.SettleSeconds,
 		m.SettleFailures, m.Progress, m.RestoreSeconds, m.RestoreRecords)

@@ -17,6 +17,7 @@ var ErrClaims = errors.New("unit: its claims cannot be read")
 // judge gets the arbiter's verdict on a keyed event, and publishes it.
 func (u *Unit) judge(it *item, r *kgo.Record, event *schemas.Event, now time.Time) {
 	d := it.delivery
+	began := time.Now()
 	c, err := u.arbiter.Judge(claim.Question{
 		EndpointID: d.EndpointID, Key: d.IdempotencyKey, DeliveryID: d.ID,
 		ContentHash: schemas.ContentHash(event), Offset: r.Offset, At: r.Timestamp,
@@ -25,6 +26,7 @@ func (u *Unit) judge(it *item, r *kgo.Record, event *schemas.Event, now time.Tim
 		u.fail(err)
 		return
 	}
+	u.Metrics.JudgeSeconds.Observe(time.Since(began).Seconds())
 	u.Metrics.Events.WithLabelValues(string(c.Verdict)).Inc()
 	it.claiming = true
 	u.Journal.AppendClaim(u.owner.Unit, &c, func(offset int64) {

@@ -20,7 +20,7 @@ func TestBench_EveryScenarioGoesThrough(t *testing.T) {
 	dir := t.TempDir()
 	o := bench.DefaultOptions()
 	o.Binary, o.Self, o.Progress = filepath.Join(dir, "barnabas"), filepath.Join(dir, "bench"), t.Output()
-	o.Events, o.Rounds, o.Partitions, o.Nodes, o.Scenario = 0.001, 1, 16, 2, regexp.MustCompile("")
+	o.Events, o.Rounds, o.Partitions, o.Heap, o.Nodes, o.Scenario = 0.001, 1, 16, 768, 2, regexp.MustCompile("")
 	o.Profile = filepath.Join(dir, "profiles")
 	for binary, source := range map[string]string{o.Binary: "../../cmd/barnabas", o.Self: "./cmd/bench"} {
 		out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, source).CombinedOutput()

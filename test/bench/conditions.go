@@ -29,7 +29,8 @@ type Conditions struct {
 	Events     float64   `json:"events"` // share of the full number and of the full durations
 	Size       int       `json:"size"`
 	Partitions int       `json:"partitions"`
-	Set        []string  `json:"set"` // settings that are not the defaults
+	Heap       int       `json:"heap_mib"` // of the broker
+	Set        []string  `json:"set"`      // settings that are not the defaults
 }
 
 // readConditions asks the machine. What it does not say is "unknown"; only the binary must be there.
@@ -40,7 +41,7 @@ func readConditions(ctx context.Context, o *Options) (Conditions, error) {
 	}
 	c := Conditions{
 		At: time.Now().UTC().Truncate(time.Second), Cores: runtime.NumCPU(), Go: build.GoVersion, Commit: Commit(build),
-		Rounds: o.Rounds, Events: o.Events, Size: o.Size, Partitions: o.Partitions, Set: append([]string{}, o.Set...),
+		Rounds: o.Rounds, Events: o.Events, Size: o.Size, Partitions: o.Partitions, Heap: o.Heap, Set: append([]string{}, o.Set...),
 		CPU: unknown, Load: unknown, Kafka: unknown, Java: unknown,
 	}
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -113,8 +114,8 @@ func checkout(ctx context.Context, root string) string {
 
 // String says them in one line.
 func (c Conditions) String() string {
-	text := fmt.Sprintf("%s, %d cores, %s, Apache Kafka %s, Java %s, load average %s at the start, commit %s, %d rounds, payloads of %d bytes, %d partitions",
-		c.CPU, c.Cores, c.Go, c.Kafka, c.Java, c.Load, c.Commit, c.Rounds, c.Size, c.Partitions)
+	text := fmt.Sprintf("%s, %d cores, %s, Apache Kafka %s, Java %s with a heap of %d MiB, load average %s at the start, commit %s, %d rounds, payloads of %d bytes, %d partitions",
+		c.CPU, c.Cores, c.Go, c.Kafka, c.Java, c.Heap, c.Load, c.Commit, c.Rounds, c.Size, c.Partitions)
 	if c.Events != 1 {
 		text += fmt.Sprintf(", %v of the full number of events and durations", c.Events)
 	}

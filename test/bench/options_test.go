@@ -24,7 +24,7 @@ func TestOptions_EveryProblemIsNamed(t *testing.T) {
 		Events: -1, Size: 10, Partitions: 1000, Connections: -5, Nodes: 9, Rounds: -1, Scenario: regexp.MustCompile("^no such$"),
 	}
 	err := o.Validate()
-	for _, name := range []string{"binary", "self", "rounds", "events", "size", "partitions", "connections", "nodes", "scenario"} {
+	for _, name := range []string{"binary", "self", "rounds", "events", "size", "partitions", "heap", "connections", "nodes", "scenario"} {
 		require.ErrorContains(t, err, name+":")
 	}
 }

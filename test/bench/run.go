@@ -92,7 +92,7 @@ func (m *run) setUp(ctx context.Context) (err error) {
 		return fmt.Errorf("bench: %w", err)
 	}
 	if m.broker, err = realkafka.StartBroker(starting, realkafka.BrokerConfig{
-		Dir: data,
+		Dir: data, Heap: m.Heap,
 		// What a measurement leaves behind is to be gone before the next.
 		Settings: map[string]string{"log.segment.delete.delay.ms": "1000"},
 	}); err != nil {

@@ -28,6 +28,7 @@ type BrokerConfig struct {
 	Dir      string            // data and log, kept by Close; empty: a temporary folder that Close removes
 	Port     int               // 0: a free one, the same over restarts
 	Settings map[string]string // more lines of server.properties, over those of deploy/kafka-local/run
+	Heap     int               // of Java, in MiB, all of it from the start on; 0: it grows to what a test needs
 }
 
 // Broker is one Apache Kafka process of our own. Its port and its data stay over any number of stops and restarts.
@@ -39,6 +40,7 @@ type Broker struct {
 	port      int
 	quorum    int // the controller's port
 	settings  map[string]string
+	heap      int // MiB
 
 	mu   sync.Mutex // guards proc
 	proc *process   // the last one started; nil before the first
@@ -55,6 +57,7 @@ func StartBroker(ctx context.Context, cfg BrokerConfig) (*Broker, error) {
 		dir:      cfg.Dir,
 		port:     cfg.Port,
 		settings: cfg.Settings,
+		heap:     cfg.Heap,
 	}
 	if b.port == 0 {
 		if b.port, err = freePort(); err != nil {
@@ -152,6 +155,9 @@ func (b *Broker) Restart(ctx context.Context) error {
 	args := []string{
 		"--data", filepath.Join(b.dir, "data"),
 		"--port", strconv.Itoa(b.port), "--controller-port", strconv.Itoa(b.quorum),
+	}
+	if b.heap > 0 {
+		args = append(args, "--heap", strconv.Itoa(b.heap)+"m")
 	}
 	for k, v := range b.settings {
 		args = append(args, "--set", k+"="+v)

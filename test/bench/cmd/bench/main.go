@@ -90,6 +90,7 @@ func run(ctx context.Context) int {
 	flag.BoolVar(&o.Long, "long", false, "the long scenarios too: waiting (1 million deliveries), keys and keys-on-disk (10 million)")
 	flag.Float64Var(&o.Events, "events", o.Events, "`share` of the full number of events and of the full durations")
 	flag.IntVar(&o.Size, "size", o.Size, "`bytes` of each payload")
+	flag.IntVar(&o.Heap, "heap", o.Heap, "`MiB` of the broker's heap")
 	flag.IntVar(&o.Partitions, "partitions", o.Partitions, "partitions of the unit topics")
 	flag.IntVar(&o.Connections, "connections", o.Connections, "callers of the API at a time")
 	flag.IntVar(&o.Nodes, "nodes", o.Nodes, "API processes")

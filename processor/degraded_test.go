@@ -183,23 +183,6 @@ func (s *sluggishStore) Get(generation int64, key claim.Fingerprint) (claim.Owne
 	return s.Store.Get(generation, key)
 }
 
-// judging is how long the arbiter took on average, in seconds.
-func (w *world) judging() float64 {
-	w.t.Helper()
-	var seconds, times float64
-	for _, reg := range w.regs {
-		families, err := reg.Gather()
-		require.NoError(w.t, err)
-		for _, f := range families {
-			if f.GetName() == "barnabas_judge_seconds" {
-				seconds += f.GetMetric()[0].GetHistogram().GetSampleSum()
-				times += float64(f.GetMetric()[0].GetHistogram().GetSampleCount())
-			}
-		}
-	}
-	return seconds / times
-}
-
 // C-233: the claims on the process's own disk take half a second for each look-up. Each is made in its unit's line, so that a
 // unit takes one or two keyed events a second; but all of them arrive once, the membership in the group is kept, and when the
 // disk is well again so is everything.
@@ -225,7 +208,7 @@ func TestProcessor_ClaimsOnDiskAreSlow(t *testing.T) {
 		delivered, again := w.delivered()
 		require.Equal(t, 2*n, delivered)
 		require.Zero(t, again)
-		require.Greater(t, w.judging(), 0.3, "seconds: the metric shows what is slow")
+		require.Greater(t, w.gauged("barnabas_judge_seconds")/n, 0.3, "seconds: the metric shows what is slow")
 		claims.by.Store(0)
 		w.sendKeyed("slow", n)
 		w.sendKeyed("well", n)

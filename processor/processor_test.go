@@ -406,7 +406,7 @@ func TestProcessor_MissingTopics(t *testing.T) {
 	})
 }
 
-// metric reads a counter or gauge, added up over its labels or of the label's one value.
+// metric reads a counter, a gauge or the sum of a histogram, added up over its labels or of the label's one value.
 func metric(t *testing.T, registry *prometheus.Registry, name, label string) (v float64) {
 	t.Helper()
 	families, err := registry.Gather()
@@ -414,14 +414,14 @@ func metric(t *testing.T, registry *prometheus.Registry, name, label string) (v 
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			if f.GetName() == name && (label == "" || m.GetLabel()[0].GetValue() == label) {
-				v += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+				v += m.GetCounter().GetValue() + m.GetGauge().GetValue() + m.GetHistogram().GetSampleSum()
 			}
 		}
 	}
 	return v
 }
 
-// gauged adds a gauge up over processes.
+// gauged adds a metric up over processes.
 func (w *world) gauged(name string) (sum float64) {
 	w.t.Helper()
 	for _, reg := range w.regs {

@@ -43,19 +43,20 @@ func Logger(w io.Writer, format, level string) (*slog.Logger, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts := &slog.HandlerOptions{Level: lv, ReplaceAttr: readable}
+	opts := &slog.HandlerOptions{Level: lv}
 	switch format {
 	case FormatText:
 		return slog.New(slog.NewTextHandler(w, opts)), nil
 	case FormatJSON:
+		opts.ReplaceAttr = readable // text has them so by itself
 		return slog.New(slog.NewJSONHandler(w, opts)), nil
 	default:
 		return nil, fmt.Errorf("%w, not %q", ErrLogFormat, format)
 	}
 }
 
-// readable writes durations as 1.5s in JSON too, as in text and in the configuration: a bare number would be nanoseconds,
-// which nothing on the line says.
+// readable has durations written as 1.5s, as in text and in the configuration: a bare number would be nanoseconds, which nothing
+// on the line says.
 func readable(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		a.Value = slog.StringValue(a.Value.Duration().String())

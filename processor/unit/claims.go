@@ -17,11 +17,12 @@ var ErrClaims = errors.New("unit: its claims cannot be read")
 // judge gets the arbiter's verdict on a keyed event, and publishes it.
 func (u *Unit) judge(it *item, r *kgo.Record, event *schemas.Event, now time.Time) {
 	d := it.delivery
-	began := time.Now()
-	c, err := u.arbiter.Judge(claim.Question{
+	question := claim.Question{
 		EndpointID: d.EndpointID, Key: d.IdempotencyKey, DeliveryID: d.ID,
 		ContentHash: schemas.ContentHash(event), Offset: r.Offset, At: r.Timestamp,
-	})
+	}
+	began := time.Now()
+	c, err := u.arbiter.Judge(question)
 	if err != nil {
 		u.fail(err)
 		return

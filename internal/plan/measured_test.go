@@ -133,6 +133,8 @@ func (w *workshop) Pause(string, int32)                                     {}
 func (w *workshop) Resume(string, int32)                                    {}
 func (w *workshop) Held(func()) bool                                        { return true }
 
+func (w *workshop) Hurry() {}
+
 func (w *workshop) Want(src settle.Source) {
 	go func() {
 		reply := make(chan *settle.Batch, 1)

@@ -104,7 +104,7 @@ func TestUnit_AFloodIsNotGivenUpEarly(t *testing.T) {
 }
 
 // Who comes behind a flood in the log waits until it is read, and no longer: what a slow lane took of it does not keep the window
-// where it is, so that each beat settles as much as a batch may hold.
+// where it is for long, and what fills it up is settled without waiting for the beat.
 func TestUnit_AFloodIsReadAsFastAsItIsSettled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -112,11 +112,12 @@ func TestUnit_AFloodIsReadAsFastAsItIsSettled(t *testing.T) {
 		const n = 6 * tracker.Window
 		r.flood(n, 20*time.Millisecond)
 		begun := time.Now()
-		beats := time.Duration(n/r.BatchOutcomes) * r.settler.beat
-		time.Sleep(3 * beats)
+		const worthABatch = tracker.FarOpen / 2
+		most := r.LanePause + n/worthABatch*r.settler.beat/10
+		time.Sleep(3 * most)
 		posts := r.sender.seen("other")
 		require.Len(t, posts, 2)
-		require.LessOrEqual(t, posts[1].At.Sub(begun), beats*5/4+r.LanePause)
+		require.LessOrEqual(t, posts[1].At.Sub(begun), most)
 		r.unit.Drop(unit.ErrLost)
 		<-r.unit.Done()
 		time.Sleep(time.Second) // a beat that was wanted finds nobody
@@ -137,3 +138,35 @@ func (r *rig) flood(n int, takesFor time.Duration) {
 
 // withChance draws anew each time, the same in each run.
 func withChance(r *rig) { r.Rand = rand.New(rand.NewPCG(1, 2)).Float64 }
+
+// What is not urgent waits for the beat: fewer than a batch, with room in the window.
+func TestUnit_HurriesForWholeBatchesOnly(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		outcomes int
+		bytes    int64
+		want     time.Duration
+	}{
+		"a few":                      {10, 8 << 20, 100 * time.Millisecond},
+		"as many as a batch may be":  {20, 8 << 20, 10 * time.Millisecond},
+		"as large as a batch may be": {10, 1 << 10, 10 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig(t, func(r *rig) { r.BatchOutcomes, r.BatchBytes = 20, c.bytes }).start()
+				r.endpoint("ep", parallel(100))
+				begun := time.Now()
+				for range c.outcomes {
+					r.event("ep", "", `{}`)
+				}
+				for settled := 0; settled < c.outcomes; r.settler.set(func(s *settler) { settled = s.outcomes }) {
+					time.Sleep(time.Millisecond)
+				}
+				require.GreaterOrEqual(t, time.Since(begun), c.want)
+				require.LessOrEqual(t, time.Since(begun), c.want+5*time.Millisecond)
+				r.end()
+			})
+		})
+	}
+}

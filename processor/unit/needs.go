@@ -46,8 +46,11 @@ type Claims interface {
 	Failed(owner settle.Owner, err error)
 }
 
-// Settler is asked to settle.
-type Settler interface{ Want(settle.Source) }
+// Settler is asked to settle: at its next beat, or sooner.
+type Settler interface {
+	Want(source settle.Source)
+	Hurry()
+}
 
 // Intake pauses and resumes fetching of single partitions.
 type Intake interface {

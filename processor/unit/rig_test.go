@@ -56,7 +56,7 @@ func newRig(t *testing.T, options ...func(*rig)) *rig {
 	r.sender = &sender{at: map[string]int{}, script: func(deliver.Request) (deliver.Result, time.Duration) { return status(204), 0 }}
 	r.endpoints = &endpoints{byID: map[string]*endpoint.Endpoint{}, deleted: map[string]bool{}}
 	r.journal, r.claims = &journal{}, &claims{}
-	r.settler = &settler{rig: r, beat: 100 * time.Millisecond, commits: map[string]settle.Commit{}}
+	r.settler = &settler{rig: r, beat: 100 * time.Millisecond, hurry: make(chan struct{}, 1), commits: map[string]settle.Commit{}}
 	r.log = &memlog{rig: r, records: map[string][]*kgo.Record{}, next: map[string]int{}, paused: map[string]bool{}, base: map[string]int64{}}
 	r.Shared = &unit.Shared{
 		Config: unit.DefaultConfig(), Catalogue: catalogue, Policy: retry.DefaultPolicy(), Breaker: breaker.DefaultConfig(),
@@ -475,10 +475,11 @@ func (j *journal) transitions() []string {
 	return states
 }
 
-// settler is a unit.Settler that settles every beat, as the real one does, into the rig's log.
+// settler is a unit.Settler that settles every beat, as the real one does, and sooner in a hurry, into the rig's log.
 type settler struct {
-	rig  *rig
-	beat time.Duration
+	rig   *rig
+	beat  time.Duration
+	hurry chan struct{}
 
 	mu       sync.Mutex // guards what follows
 	stopped  bool       // takes what is wanted and never asks
@@ -498,7 +499,11 @@ func (s *settler) Want(src settle.Source) {
 	s.asked = append(s.asked, src)
 	s.mu.Unlock()
 	go func() {
-		time.Sleep(s.beat)
+		time.Sleep(s.beat / 10)
+		select {
+		case <-s.hurry:
+		case <-time.After(s.beat - s.beat/10):
+		}
 		s.mu.Lock()
 		stopped, late := s.stopped, s.late
 		s.batches++
@@ -518,6 +523,13 @@ func (s *settler) Want(src settle.Source) {
 		time.Sleep(late)
 		s.write(b)
 	}()
+}
+
+func (s *settler) Hurry() {
+	select {
+	case s.hurry <- struct{}{}:
+	default:
+	}
 }
 
 func (s *settler) write(b *settle.Batch) {

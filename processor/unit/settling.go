@@ -1,6 +1,7 @@
 package unit
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,7 @@ type settling struct {
 	gathered []settled
 	sealed   []settled
 	wanted   bool         // the settler has been told
+	hurried  bool         // ... and that it should not wait
 	bytes    atomic.Int64 // of the records in gathered
 }
 
@@ -43,14 +45,33 @@ func (u *Unit) outcome(it *item, records ...*kgo.Record) {
 	u.step(it, now)
 }
 
-// want tells the settler that there is something, once until it asks.
+// want tells the settler that there is something, and that it is urgent, each once until it asks.
 func (u *Unit) want() {
 	s := &u.settling
-	if s.wanted || len(s.sealed) > 0 || len(s.gathered) == 0 {
+	if len(s.sealed) > 0 || len(s.gathered) == 0 {
 		return
 	}
-	s.wanted = true
-	u.Settler.Want(u)
+	if !s.wanted {
+		s.wanted = true
+		u.Settler.Want(u)
+	}
+	if !s.hurried && u.urgent() {
+		s.hurried = true
+		u.Settler.Hurry()
+	}
+}
+
+// manyOfFull is how many outcomes are worth a transaction at once while a stream's window is used up.
+const manyOfFull = tracker.FarOpen / 2
+
+// urgent says that it is better not to wait for the beat: a whole batch has gathered, which can be written while the next one is read,
+// or a stream reads no further before much of this is settled. Who comes behind a flood waits for all of it to be read.
+func (u *Unit) urgent() bool {
+	s := &u.settling
+	if len(s.gathered) >= u.BatchOutcomes || s.bytes.Load() >= u.BatchBytes {
+		return true
+	}
+	return len(s.gathered) >= manyOfFull && slices.ContainsFunc(u.streams, func(s *stream) bool { return s.tracker.Full() })
 }
 
 // Gathered implements settle.Source.
@@ -61,15 +82,11 @@ func (u *Unit) Seal(tag string, limit int64, reply chan<- *settle.Batch) bool {
 	return u.inbox.put(func() { reply <- u.seal(tag, min(limit, u.BatchBytes)) })
 }
 
-// manyOfFull is how many offsets of a stream whose window is used up are reason enough to settle at once: it reads no further before
-// that, and who comes behind a flood waits for all of it to be read.
-const manyOfFull = tracker.FarOpen / 2
-
 // seal makes a batch of what may be settled: everything gathered but those whose
 // claim is not durable yet, up to limit bytes and the outcomes of a batch.
 func (u *Unit) seal(tag string, limit int64) *settle.Batch {
 	s := &u.settling
-	s.wanted = false
+	s.wanted, s.hurried = false, false
 	if u.phase == ended || len(s.sealed) > 0 {
 		return nil
 	}
@@ -102,7 +119,6 @@ func (u *Unit) seal(tag string, limit int64) *settle.Batch {
 		batch.Outcomes = append(batch.Outcomes, &settle.Outcome{Records: records})
 	}
 	for stream, offsets := range done {
-		batch.More = batch.More || len(offsets) >= manyOfFull && stream.tracker.Full()
 		offset, metadata := stream.tracker.CommitWith(offsets, tag)
 		batch.Commits = append(batch.Commits, settle.Commit{
 			Topic: stream.topic, Partition: u.owner.Unit, Offset: offset, Metadata: metadata,

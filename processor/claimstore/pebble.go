@@ -21,7 +21,8 @@ const (
 	maxTable = 32 << 20
 	// MaxFiles is how many descriptors the database uses at most.
 	MaxFiles = 1024
-	// freeAfter is how long the space of what was dropped may go on being used in an idle store.
+	// freeAfter is how long the space of what was dropped may go on being used in an idle store. What is being compacted at that
+	// moment stays until the next compaction, which an idle store has no reason for.
 	freeAfter = time.Minute
 )
 

@@ -35,8 +35,6 @@ type Batch struct {
 	// carries Tag, by which a beat recognises its own work in the committed offsets.
 	Commits []Commit
 	Tag     string
-	// More says that the unit has more to settle than the limit allowed.
-	More bool
 	// Settled tells the unit what came of the batch: nil once it is written for
 	// good, ErrNotOwner when the unit is not ours any more and nothing was written.
 	// It must not block.

@@ -6,8 +6,8 @@
 // the settler asks every such unit for its batch, writes all of them in one
 // transaction, and tells the units what came of it. A unit has at most one batch
 // here at a time, so the commit positions of its batch stay true until it is
-// answered, however often the transaction has to be tried. Who has gathered a whole
-// batch, or reads no further before it is settled, need not wait for the beat ([Settler.Hurry]).
+// answered, however often the transaction has to be tried. Who has a whole batch or the
+// rest of one, or reads no further before it is settled, need not wait for the beat ([Settler.Hurry]).
 //
 //	idle ── Want ──▶ beat ── Seal ──▶ begin, produce, offsets, end ──▶ Settled
 //	                  ▲                       │ aborted: same batches again

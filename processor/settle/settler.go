@@ -66,7 +66,6 @@ type Settler struct {
 	// produced are the topics that client has produced to; owned by Run.
 	produced map[string]struct{}
 	stuck    []*stuckBatch
-	behind   bool // the last beat left something out: the next follows sooner; owned by Run
 
 	mu    sync.Mutex // guards dirty
 	dirty []Source
@@ -155,10 +154,6 @@ func (s *Settler) await(ctx context.Context) bool {
 		return false
 	case <-time.After(least):
 	}
-	if s.behind { // enough has gathered
-		s.behind = false
-		return true
-	}
 	select {
 	case <-ctx.Done():
 		return false
@@ -192,7 +187,6 @@ func (s *Settler) gather() []*stuckBatch {
 	for range asked {
 		if b := <-replies; b != nil { // a unit that said it would answers, also when it ends
 			batches = append(batches, &stuckBatch{Batch: b})
-			s.behind = s.behind || b.More
 		}
 	}
 	now := time.Now()

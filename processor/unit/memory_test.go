@@ -142,7 +142,7 @@ func TestUnit_NothingThatStaysKeepsItsFetch(t *testing.T) { // not parallel: it 
 	}
 }
 
-// A batch ends with the outcome that reaches the limit, says that there is more, and the rest follows.
+// A batch ends with the outcome that reaches the limit, the unit hurries for the rest, and it follows.
 func TestUnit_BatchesEndAtTheirLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -169,9 +169,9 @@ func TestUnit_BatchesEndAtTheirLimit(t *testing.T) {
 			}
 			require.LessOrEqual(t, size, 25_000+11_000)
 			outcomes += len(b.Outcomes)
-			more = b.More
 			b.Settled(nil)
 			synctest.Wait()
+			more = r.settler.hurried()
 		}
 		require.Equal(t, 10, outcomes)
 		r.end()

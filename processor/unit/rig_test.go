@@ -532,6 +532,16 @@ func (s *settler) Hurry() {
 	}
 }
 
+// hurried says whether the unit has hurried since the last beat, or since it was asked.
+func (s *settler) hurried() bool {
+	select {
+	case <-s.hurry:
+		return true
+	default:
+		return false
+	}
+}
+
 func (s *settler) write(b *settle.Batch) {
 	s.mu.Lock()
 	if err := s.answer; err != nil {

@@ -18,6 +18,7 @@ type settling struct {
 	sealed   []settled
 	wanted   bool         // the settler has been told
 	hurried  bool         // ... and that it should not wait
+	left     bool         // the last batch was full, and some of gathered is what it left
 	bytes    atomic.Int64 // of the records in gathered
 }
 
@@ -64,11 +65,11 @@ func (u *Unit) want() {
 // manyOfFull is how many outcomes are worth a transaction at once while a stream's window is used up.
 const manyOfFull = tracker.FarOpen / 2
 
-// urgent says that it is better not to wait for the beat: a whole batch has gathered, which can be written while the next one is read,
-// or a stream reads no further before much of this is settled. Who comes behind a flood waits for all of it to be read.
+// urgent says that it is better not to wait for the beat: the last batch could not hold all; a whole one has gathered, which can be
+// written while the next one is read; or a stream reads no further before much of this is settled. Who comes behind a flood waits for all of it to be read.
 func (u *Unit) urgent() bool {
 	s := &u.settling
-	if len(s.gathered) >= u.BatchOutcomes || s.bytes.Load() >= u.BatchBytes {
+	if s.left || len(s.gathered) >= u.BatchOutcomes || s.bytes.Load() >= u.BatchBytes {
 		return true
 	}
 	return len(s.gathered) >= manyOfFull && slices.ContainsFunc(u.streams, func(s *stream) bool { return s.tracker.Full() })
@@ -86,7 +87,7 @@ func (u *Unit) Seal(tag string, limit int64, reply chan<- *settle.Batch) bool {
 // claim is not durable yet, up to limit bytes and the outcomes of a batch.
 func (u *Unit) seal(tag string, limit int64) *settle.Batch {
 	s := &u.settling
-	s.wanted, s.hurried = false, false
+	s.wanted, s.hurried, s.left = false, false, false
 	if u.phase == ended || len(s.sealed) > 0 {
 		return nil
 	}
@@ -98,7 +99,7 @@ func (u *Unit) seal(tag string, limit int64) *settle.Batch {
 	for _, one := range s.gathered {
 		full := len(s.sealed) >= u.BatchOutcomes || bytes >= limit
 		if full || one.it.claiming || kept[one.it.place.endpoint] {
-			batch.More = batch.More || full
+			s.left = s.left || full
 			later = append(later, one)
 			if one.it.place.number > 0 {
 				kept[one.it.place.endpoint] = true

@@ -83,7 +83,7 @@ func TestDelivery_EveryWayIn(t *testing.T) {
 func TestDelivery_IdempotencyKeys(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, openBroker(t), "")
-	s.serve()
+	s.serve("--set", "api.verdict_wait=5s") // a cold broker on a busy machine takes its time; without the verdict the answer is "pending"
 	in := &inbound{}
 	_, url := s.receiver(listen.Options{OnRequest: in.take})
 	s.endpoint("ep_a", url)
